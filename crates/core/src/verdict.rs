@@ -1,0 +1,276 @@
+//! What an evaluation says: words, stages, scenario verdicts, and how they add up. Pure.
+
+use crate::finding::{Finding, Severity};
+use serde::{Deserialize, Serialize};
+
+/// Version of the verdict's JSON form. Readers refuse a larger major.
+pub const FORMAT: u32 = 1;
+
+/// The verdict's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Word {
+    /// Everything asked for was shown.
+    Pass,
+    /// Correct, but an interval is wider than its margin.
+    Unresolved,
+    /// An anomaly is not cleared.
+    Unproven,
+    /// Something is wrong, with evidence.
+    Fail,
+    /// Sources, problem, toolchain or device changed since.
+    Stale,
+}
+
+impl Word {
+    /// The word as it is printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Unresolved => "UNRESOLVED",
+            Self::Unproven => "UNPROVEN",
+            Self::Fail => "FAIL",
+            Self::Stale => "STALE",
+        }
+    }
+}
+
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The gates of an evaluation, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The candidate was built.
+    Built,
+    /// Its binary keeps the constraints.
+    Allowed,
+    /// Its outputs are right.
+    Correct,
+    /// It was timed against its partner.
+    Timed,
+    /// Its times are possible and its anomalies cleared.
+    Plausible,
+}
+
+impl Stage {
+    /// The stage as it is printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Built => "built",
+            Self::Allowed => "allowed",
+            Self::Correct => "correct",
+            Self::Timed => "timed",
+            Self::Plausible => "plausible",
+        }
+    }
+}
+
+/// Seed time over candidate time with its interval: above 1 is faster than the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Median of paired ratios.
+    pub point: f64,
+    /// Lower end.
+    pub lo: f64,
+    /// Upper end.
+    pub hi: f64,
+    /// Worker instances of each side.
+    pub instances: usize,
+    /// Pairs.
+    pub pairs: usize,
+}
+
+impl Ratio {
+    /// Half of the interval's width relative to the point.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.hi - self.lo) / (2.0 * self.point)
+    }
+    /// What the interval says.
+    #[must_use]
+    pub fn standing(&self, margin: f64) -> Standing {
+        if self.lo > 1.0 {
+            Standing::Faster
+        } else if self.hi < 1.0 {
+            Standing::Slower
+        } else if self.half_width() <= margin {
+            Standing::Tie
+        } else {
+            Standing::Unresolved
+        }
+    }
+}
+
+/// Which side of 1 an interval lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Wholly above 1.
+    Faster,
+    /// Contains 1 and is narrow.
+    Tie,
+    /// Wholly below 1.
+    Slower,
+    /// Contains 1 and is wide.
+    Unresolved,
+}
+
+/// The largest error seen in a scenario, next to what was allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorstError {
+    /// Output tensor.
+    pub tensor: String,
+    /// Rule that came closest to its bound (`max`, `rms`, `class large`, …).
+    pub rule: String,
+    /// Error divided by bound; above 1 fails.
+    pub ratio: f64,
+}
+
+/// Verdict on one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioVerdict {
+    /// Scenario id; held-out scenarios have none to show.
+    pub id: String,
+    /// Word.
+    pub word: Word,
+    /// Last stage that was passed.
+    pub passed: Stage,
+    /// Findings, worst first.
+    pub findings: Vec<Finding>,
+    /// Ratio to the seed.
+    pub ratio: Option<Ratio>,
+    /// What the ratio's interval says.
+    pub standing: Option<Standing>,
+    /// Median time of one seed call, nanoseconds.
+    pub seed_ns: Option<f64>,
+    /// Median time of one candidate call, nanoseconds.
+    pub candidate_ns: Option<f64>,
+    /// Least possible time of one call, nanoseconds; `None` without a cost model.
+    pub floor_ns: Option<f64>,
+    /// Closest approach to a bound.
+    pub worst_error: Option<WorstError>,
+    /// Contents whose outputs were compared.
+    pub contents: usize,
+    /// Contents compared with the reference.
+    pub referenced: usize,
+    /// First request of a fresh worker, nanoseconds for each call.
+    pub first_call_ns: Option<f64>,
+    /// Time of `prepare`, nanoseconds.
+    pub prepare_ns: Option<f64>,
+    /// The candidate declined the scenario and the seed runs it.
+    pub fallback: bool,
+    /// A suspicious win was audited and found clean.
+    pub audited: bool,
+}
+
+/// Word that findings amount to.
+#[must_use]
+pub fn word_of(findings: &[Finding]) -> Word {
+    match findings.iter().map(|f| f.severity).max() {
+        Some(Severity::Fail) => Word::Fail,
+        Some(Severity::Unproven) => Word::Unproven,
+        _ => Word::Pass,
+    }
+}
+
+/// Word of an evaluation: the worst of its findings and of its scenarios.
+#[must_use]
+pub fn word_of_all(findings: &[Finding], scenarios: &[ScenarioVerdict]) -> Word {
+    scenarios.iter().map(|s| s.word).chain([word_of(findings)]).max().unwrap_or(Word::Pass)
+}
+
+/// Geometric mean of ratios; its interval combines the scenarios' half-widths in quadrature on the logarithm,
+/// since their instances are independent draws.
+#[must_use]
+pub fn geomean(ratios: &[Ratio]) -> Option<Ratio> {
+    if ratios.is_empty() || ratios.iter().any(|r| !(r.point > 0.0 && r.lo > 0.0 && r.hi.is_finite())) {
+        return None;
+    }
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().map(|r| r.point.ln()).sum::<f64>() / n;
+    let spread =
+        |side: &dyn Fn(&Ratio) -> f64| ratios.iter().map(|r| side(r).powi(2)).sum::<f64>().sqrt() / n;
+    let down = spread(&|r| r.point.ln() - r.lo.ln());
+    let up = spread(&|r| r.hi.ln() - r.point.ln());
+    Some(Ratio {
+        point: mean.exp(),
+        lo: (mean - down).exp(),
+        hi: (mean + up).exp(),
+        instances: ratios.iter().map(|r| r.instances).min().unwrap_or(0),
+        pairs: ratios.iter().map(|r| r.pairs).sum(),
+    })
+}
+
+/// How much of the trust model holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Both sandbox layers hold.
+    Full,
+    /// A layer is missing: good for tuning, not for a goal that asks for full trust.
+    Reduced,
+}
+
+/// Result of the held-out scenarios: a class and counts, never the cases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Cases drawn.
+    pub drawn: usize,
+    /// Cases that passed.
+    pub passed: usize,
+    /// Defence ids of the misses with their counts.
+    pub misses: Vec<(String, usize)>,
+    /// Geometric mean over the held-out cases.
+    pub geomean: Option<Ratio>,
+    /// Visible geomean over held-out geomean, minus 1.
+    pub gap: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(point: f64, half: f64) -> Ratio {
+        Ratio { point, lo: point * (1.0 - half), hi: point * (1.0 + half), instances: 3, pairs: 9 }
+    }
+
+    #[test]
+    fn standing_follows_the_interval() {
+        for (r, expected) in [
+            (ratio(1.2, 0.01), Standing::Faster),
+            (ratio(0.9, 0.01), Standing::Slower),
+            (ratio(1.0, 0.01), Standing::Tie),
+            (ratio(1.1, 0.2), Standing::Unresolved),
+        ] {
+            assert_eq!(r.standing(0.02), expected);
+        }
+    }
+
+    #[test]
+    fn the_worst_word_wins() {
+        let f = |severity| Finding::new("x.y", severity, "m");
+        assert_eq!(word_of(&[]), Word::Pass);
+        assert_eq!(word_of(&[f(Severity::Warning)]), Word::Pass);
+        assert_eq!(word_of(&[f(Severity::Unproven), f(Severity::Note)]), Word::Unproven);
+        assert_eq!(word_of(&[f(Severity::Unproven), f(Severity::Fail)]), Word::Fail);
+        assert!(
+            Word::Fail > Word::Unproven && Word::Unproven > Word::Unresolved && Word::Unresolved > Word::Pass
+        );
+    }
+
+    #[test]
+    fn geomean_is_a_mean_of_logarithms() {
+        let mean = geomean(&[ratio(2.0, 0.01), ratio(0.5, 0.01)]).unwrap();
+        assert!((mean.point - 1.0).abs() < 1e-12);
+        assert!(mean.half_width() < 0.01, "independent errors average out");
+        assert!(geomean(&[]).is_none());
+        assert!(geomean(&[ratio(0.0, 0.0)]).is_none());
+    }
+}

@@ -1,0 +1,125 @@
+//! Starting a worker's process.
+
+use super::error::{DeviceError, Ending};
+use crate::channel::Channel;
+use crate::control::Control;
+use crate::worker::WorkerSpec;
+use kernelseek_sandbox::process::{BoundedCapture, CapturedChild, ProcessSpec};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::FdFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What runs in the worker's process.
+#[derive(Debug, Clone)]
+pub enum Program {
+    /// The tool itself, as a worker that is stopped whenever it is not called and timed through the gate.
+    Native {
+        /// The tool's binary.
+        helper: PathBuf,
+        /// What the worker is told.
+        spec: WorkerSpec,
+    },
+    /// The tool itself, trusted and untimed: for references.
+    Reference {
+        /// The tool's binary.
+        helper: PathBuf,
+        /// What the worker is told.
+        spec: WorkerSpec,
+    },
+    /// A Python interpreter with the Python worker: trusted and untimed.
+    Python {
+        /// The interpreter.
+        interpreter: PathBuf,
+        /// The Python worker, written out.
+        script: PathBuf,
+    },
+}
+
+/// How to start a worker.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// What runs.
+    pub program: Program,
+    /// Its whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Cores it may use; all when `None`.
+    pub cpus: Option<Vec<usize>>,
+    /// Bytes of output after which it is killed.
+    pub flood_limit: u64,
+}
+
+/// A started process.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: CapturedChild,
+}
+
+impl Launch {
+    /// Whether the supervisor may spin while this worker runs.
+    pub(super) fn spin(&self) -> bool {
+        matches!(&self.program, Program::Native { spec, .. } if spec.spin)
+    }
+    /// Whether the worker is stopped between requests and timed through the gate.
+    pub(super) const fn halts(&self) -> bool {
+        matches!(self.program, Program::Native { .. })
+    }
+
+    /// Starts the process with its end of the socket and the control page inherited.
+    pub(super) fn start(&self, control: &Control) -> Result<(Channel, Process), DeviceError> {
+        let io = |e: rustix::io::Errno| DeviceError::Start(e.into());
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(io)?;
+        let page = rustix::io::fcntl_dupfd_cloexec(control.memory().fd(), 3).map_err(io)?;
+        let inherit = |fd: &OwnedFd| rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(io);
+        let (program, args) = match &self.program {
+            Program::Native { helper, spec } | Program::Reference { helper, spec } => {
+                let spec = serde_json::to_string(spec).map_err(|e| DeviceError::Start(e.into()))?;
+                let args =
+                    vec!["worker".into(), theirs.as_raw_fd().to_string(), page.as_raw_fd().to_string(), spec];
+                (helper.clone(), args)
+            }
+            Program::Python { interpreter, script } => {
+                // -E and -s: nothing of the caller's environment or home; -B: no bytecode beside the problem.
+                let args = vec![
+                    "-E".into(),
+                    "-s".into(),
+                    "-B".into(),
+                    script.to_string_lossy().into_owned(),
+                    theirs.as_raw_fd().to_string(),
+                ];
+                (interpreter.clone(), args)
+            }
+        };
+        // Between here and the end of the spawn another thread of the caller could start a process that inherits the
+        // two descriptors; the engine starts processes from one thread.
+        inherit(&theirs)?;
+        inherit(&page)?;
+        let child = CapturedChild::spawn(&ProcessSpec {
+            program,
+            args,
+            env: self.env.clone(),
+            cwd: None,
+            flood_limit: Some(self.flood_limit),
+        })?;
+        Ok((Channel::new(ours), Process { child }))
+    }
+}
+
+impl Process {
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+    pub(super) fn output(&self) -> [BoundedCapture; 2] {
+        self.child.output()
+    }
+    /// How the process ended; waits a moment for it, since the socket closes a little before the end can be seen.
+    pub(super) fn ending(&self) -> Ending {
+        match self.child.wait(std::time::Duration::from_millis(500)) {
+            Some(kernelseek_sandbox::process::Ended::Exited(code)) => Ending::Exited(code),
+            Some(kernelseek_sandbox::process::Ended::Killed(signal)) => Ending::Killed(signal),
+            None => Ending::Silent,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The worker protocol: length-prefixed JSON over a Unix stream socket, file descriptors beside it.
+//!
+//! A frame is a little-endian `u32` length followed by that many bytes of JSON. The protocol is documented in
+//! `docs/reference/worker-protocol.md` and is language-neutral: the Python worker speaks it too. A worker never
+//! reports a verdict; the nanoseconds it reports are advisory.
+
+use crate::layout::ArenaLayout;
+use kernelseek_core::case::AttributeValue;
+use kernelseek_sandbox::report::Layers;
+use serde::{Deserialize, Serialize};
+
+/// Version of the protocol; a worker refuses any other.
+pub const VERSION: u32 = 1;
+
+/// Largest frame in bytes. A plan of 16 slots stays far below.
+pub const MAX_FRAME: usize = 4 << 20;
+
+/// Which entry point of the loaded library a request calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// The problem's entry point.
+    Main,
+    /// `NAME_prepare`.
+    Prepare,
+    /// The precision model that the problem names.
+    Model,
+}
+
+/// One tensor of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanTensor {
+    /// Name of the tensor.
+    pub name: String,
+    /// `ks_dtype` code.
+    pub dtype: i32,
+    /// Extents.
+    pub shape: Vec<i64>,
+    /// Strides in elements.
+    pub stride: Vec<i64>,
+    /// Storage index, `None` when the tensor is absent.
+    pub storage: Option<usize>,
+    /// Byte offset of the first element from the storage's data.
+    pub offset: usize,
+    /// Whether the call may write it.
+    pub writes: bool,
+}
+
+/// Everything a worker needs to build the call structs of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Where the storages lie.
+    pub layout: ArenaLayout,
+    /// Tensors in the order of the call struct.
+    pub tensors: Vec<PlanTensor>,
+    /// Attributes in the order of the call struct.
+    pub attributes: Vec<(String, AttributeValue)>,
+}
+
+/// What the supervisor asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// Load the library (or module). The worker locks itself down first.
+    Load {
+        /// Protocol version.
+        version: u32,
+        /// The library.
+        artifact: String,
+        /// Name of the entry point.
+        entry: String,
+        /// Name of the precision model's entry point.
+        model: Option<String>,
+    },
+    /// Map an arena (one descriptor comes along) and build its call structs; replaces the previous one.
+    Map {
+        /// The plan.
+        plan: Box<Plan>,
+    },
+    /// Call the entry point once for each slot, in this order.
+    Call {
+        /// Number of the request; the control page's words carry it too.
+        sequence: u32,
+        /// Entry point.
+        entry: Entry,
+        /// Slots.
+        slots: Vec<u32>,
+        /// Whether to wait at the gate of the control page.
+        gate: bool,
+    },
+    /// Leave.
+    Bye,
+}
+
+/// Answer of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// `KS_OK`.
+    Ok,
+    /// `KS_UNSUPPORTED`.
+    Unsupported,
+    /// `KS_ERROR`.
+    Error,
+    /// Any other number.
+    Unknown(i32),
+}
+
+impl Status {
+    /// The status that `code` stands for.
+    #[must_use]
+    pub const fn from_code(code: i32) -> Self {
+        match code {
+            0 => Self::Ok,
+            1 => Self::Unsupported,
+            2 => Self::Error,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// What the worker answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reply {
+    /// Sent by the outermost worker process: the pid that runs the library, as seen from outside.
+    Pid {
+        /// Process id.
+        pid: u32,
+    },
+    /// The sandbox is in place; the listener descriptor comes along if denials are recorded.
+    Locked {
+        /// What is in force; `None` for a worker that has no sandbox.
+        layers: Option<Box<Layers>>,
+    },
+    /// The library is loaded.
+    Loaded {
+        /// Whether `NAME_workspace` exists.
+        workspace: bool,
+        /// Whether `NAME_prepare` exists.
+        prepare: bool,
+        /// Whether the model's entry point exists.
+        model: bool,
+    },
+    /// The arena is mapped.
+    Mapped {
+        /// Bytes of workspace that were allocated.
+        workspace_bytes: usize,
+    },
+    /// Waiting at the gate.
+    Armed {
+        /// Number of the request.
+        sequence: u32,
+    },
+    /// All calls of the request have returned.
+    Done {
+        /// Number of the request.
+        sequence: u32,
+        /// Status of each call.
+        statuses: Vec<Status>,
+        /// Duration of each call in nanoseconds by the worker's clock. Advisory.
+        nanos: Vec<u64>,
+    },
+    /// The request could not be served.
+    Failed {
+        /// What went wrong.
+        message: String,
+    },
+}
+
+/// What is wrong with a frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The length word exceeds [`MAX_FRAME`].
+    #[error("frame of {0} bytes is longer than the {MAX_FRAME} allowed")]
+    TooLong(usize),
+    /// The payload is not a message.
+    #[error("malformed message")]
+    Malformed(#[source] serde_json::Error),
+}
+
+/// Encodes a message as one frame.
+///
+/// # Errors
+/// When the message is longer than [`MAX_FRAME`].
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message).map_err(FrameError::Malformed)?;
+    let length = bytes.len() - 4;
+    if length > MAX_FRAME {
+        return Err(FrameError::TooLong(length));
+    }
+    bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    Ok(bytes)
+}
+
+/// Takes the first complete frame off `buffer`: `Ok(None)` while it is incomplete.
+///
+/// # Errors
+/// When the length word is too large or the payload is not a `T`; the buffer is then of no further use.
+pub fn decode<T: for<'de> Deserialize<'de>>(buffer: &mut Vec<u8>) -> Result<Option<T>, FrameError> {
+    let Some((head, rest)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*head) as usize;
+    if length > MAX_FRAME {
+        return Err(FrameError::TooLong(length));
+    }
+    let Some(payload) = rest.get(..length) else { return Ok(None) };
+    let message = serde_json::from_slice(payload).map_err(FrameError::Malformed)?;
+    buffer.drain(..4 + length);
+    Ok(Some(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_arrive_whole_or_not_at_all() {
+        let message = Reply::Done { sequence: 7, statuses: vec![Status::Ok, Status::Unknown(9)], nanos: vec![1, 2] };
+        let frame = encode(&message).unwrap();
+        let mut buffer = Vec::new();
+        for (i, byte) in frame.iter().enumerate() {
+            assert!(decode::<Reply>(&mut buffer).unwrap().is_none(), "incomplete at {i}");
+            buffer.push(*byte);
+        }
+        buffer.extend_from_slice(&frame);
+        assert_eq!(decode::<Reply>(&mut buffer).unwrap(), Some(message.clone()));
+        assert_eq!(decode::<Reply>(&mut buffer).unwrap(), Some(message));
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn a_huge_length_is_refused_before_anything_is_allocated() {
+        let mut buffer = vec![0xff, 0xff, 0xff, 0xff, 1];
+        assert!(matches!(decode::<Reply>(&mut buffer), Err(FrameError::TooLong(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+            let mut buffer = bytes.clone();
+            let _ = decode::<Reply>(&mut buffer);
+            let mut buffer = bytes;
+            let _ = decode::<Request>(&mut buffer);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The worker: a process that loads one library, maps the supervisor's buffers, makes the calls it is told to
+//! make, and acknowledges them. It knows no seed, no expected value, no phase and no scenario.
+
+mod fault;
+mod library;
+mod mapping;
+
+use crate::channel::{Channel, ChannelError};
+use crate::control::ControlPage;
+use crate::protocol::{Entry, Reply, Request, Status, VERSION};
+use kernelseek_sandbox::limits::Limits;
+use kernelseek_sandbox::lockdown::LockdownSpec;
+use kernelseek_sandbox::namespaces::NamespaceSpec;
+use library::Library;
+use mapping::Mapping;
+use rustix::fd::OwnedFd;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What the supervisor decides about a worker before it starts; travels on its command line as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkerSpec {
+    /// Files and folders that may be read.
+    pub read: Vec<PathBuf>,
+    /// Whether to enter namespaces of its own.
+    pub namespaces: bool,
+    /// Whether to lock down (Landlock, seccomp) before the library is loaded.
+    pub lockdown: bool,
+    /// Resource limits.
+    pub limits: Limits,
+    /// Whether another core is left to the supervisor, so that waiting at the gate may spin.
+    pub spin: bool,
+}
+
+/// Why the worker had to leave.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The supervisor is gone or talks nonsense.
+    #[error("lost the supervisor")]
+    Channel(#[from] ChannelError),
+    /// The sandbox could not be set up.
+    #[error("the sandbox could not be set up")]
+    Sandbox(#[from] kernelseek_sandbox::SandboxError),
+    /// The control page could not be mapped.
+    #[error("the control page could not be mapped")]
+    Control(#[source] rustix::io::Errno),
+}
+
+/// Runs a worker on descriptors that the supervisor left open for it; see [`run`].
+///
+/// # Errors
+/// As [`run`].
+#[expect(unsafe_code, reason = "inherited descriptors")]
+pub fn run_inherited(spec: &WorkerSpec, socket: i32, control: i32) -> Result<(), WorkerError> {
+    use rustix::fd::FromRawFd;
+    for fd in [socket, control] {
+        // SAFETY: only a query; a number that is no descriptor is answered with an error.
+        if fd < 3 || unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+            return Err(WorkerError::Control(rustix::io::Errno::BADF));
+        }
+    }
+    // SAFETY: both are open (checked above) and nothing else in this process knows them.
+    let (socket, control) = unsafe { (OwnedFd::from_raw_fd(socket), OwnedFd::from_raw_fd(control)) };
+    run(spec, socket, &control)
+}
+
+/// Runs a worker until the supervisor says goodbye or goes away. `socket` and `control` are inherited.
+///
+/// # Errors
+/// When the supervisor is gone or the sandbox cannot be set up.
+pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), WorkerError> {
+    let mut channel = Channel::new(socket);
+    kernelseek_sandbox::limits::apply(&spec.limits)?;
+    let namespaces = if spec.namespaces {
+        let namespace_spec = NamespaceSpec { read: spec.read.clone(), devices: true, private_proc: true };
+        Some(kernelseek_sandbox::namespaces::enter(&namespace_spec, |pid| {
+            // Nothing can be reported if this fails; the supervisor notices the missing message.
+            let _ = channel.send(&Reply::Pid { pid }, &[]);
+        })?)
+    } else {
+        channel.send(&Reply::Pid { pid: std::process::id() }, &[])?;
+        None
+    };
+    let page = mapping::map_control(control).map_err(WorkerError::Control)?;
+    fault::install(page);
+    let mut state = State { spec, page, library: None, mapping: None };
+    loop {
+        let request = match channel.receive::<Request>(None) {
+            Ok(Request::Bye) | Err(ChannelError::Closed) => return Ok(()),
+            Ok(request) => request,
+            Err(e) => return Err(e.into()),
+        };
+        if let Request::Load { .. } = request {
+            let mut layers = kernelseek_sandbox::report::Layers::from_namespaces(namespaces.as_ref());
+            let mut listener = None;
+            if spec.lockdown {
+                let lockdown_spec = LockdownSpec { read: spec.read.clone(), threads_allowed: true };
+                let lockdown = kernelseek_sandbox::lockdown::apply(&lockdown_spec)?;
+                layers.add_lockdown(&lockdown);
+                listener = lockdown.listener;
+            }
+            let fds: Vec<_> = listener.iter().map(rustix::fd::AsFd::as_fd).collect();
+            channel.send(&Reply::Locked { layers: Some(Box::new(layers)) }, &fds)?;
+        }
+        let reply = state.serve(request, &mut channel);
+        channel.send(&reply, &[])?;
+    }
+}
+
+struct State<'a> {
+    spec: &'a WorkerSpec,
+    page: &'static ControlPage,
+    library: Option<Library>,
+    mapping: Option<Mapping>,
+}
+
+impl State<'_> {
+    fn serve(&mut self, request: Request, channel: &mut Channel) -> Reply {
+        let outcome = match request {
+            Request::Load { version, artifact, entry, model } => self.load(version, &artifact, &entry, model.as_deref()),
+            Request::Map { plan } => self.map(&plan, channel),
+            Request::Call { sequence, entry, slots, gate } => self.call(sequence, entry, &slots, gate, channel),
+            Request::Bye => Err("already served".to_owned()),
+        };
+        outcome.unwrap_or_else(|message| Reply::Failed { message })
+    }
+
+    fn load(&mut self, version: u32, artifact: &str, entry: &str, model: Option<&str>) -> Result<Reply, String> {
+        if version != VERSION {
+            return Err(format!("protocol version {version} is not {VERSION}"));
+        }
+        let library = Library::open(artifact, entry, model)?;
+        let reply = Reply::Loaded {
+            workspace: library.workspace.is_some(),
+            prepare: library.prepare.is_some(),
+            model: library.model.is_some(),
+        };
+        self.library = Some(library);
+        Ok(reply)
+    }
+
+    fn map(&mut self, plan: &crate::protocol::Plan, channel: &mut Channel) -> Result<Reply, String> {
+        let fd = channel.take_fd().ok_or("no arena descriptor came with the plan")?;
+        fault::forget_regions();
+        self.mapping = None;
+        let mut mapping = Mapping::new(plan, &fd)?;
+        let library = self.library.as_ref().ok_or("nothing is loaded")?;
+        let workspace_bytes = mapping.provide_workspace(library)?;
+        fault::remember_regions(mapping.regions());
+        self.mapping = Some(mapping);
+        Ok(Reply::Mapped { workspace_bytes })
+    }
+
+    fn call(
+        &mut self,
+        sequence: u32,
+        entry: Entry,
+        slots: &[u32],
+        gate: bool,
+        channel: &Channel,
+    ) -> Result<Reply, String> {
+        let library = self.library.as_ref().ok_or("nothing is loaded")?;
+        let mapping = self.mapping.as_ref().ok_or("nothing is mapped")?;
+        let function = library.entry(entry)?;
+        let calls = slots
+            .iter()
+            .map(|&slot| mapping.call(slot as usize).ok_or_else(|| format!("there is no slot {slot}")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut ends = Vec::with_capacity(calls.len() + 1);
+        let mut codes = vec![0; calls.len()];
+        if gate {
+            channel.send(&Reply::Armed { sequence }, &[]).map_err(|e| e.to_string())?;
+            while self.page.opened() != sequence {
+                if self.spec.spin {
+                    std::hint::spin_loop();
+                } else {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        ends.push(Instant::now());
+        for (call, code) in calls.iter().zip(&mut codes) {
+            *code = function.call(call);
+            ends.push(Instant::now());
+        }
+        if gate {
+            self.page.finish(sequence);
+        }
+        let nanos = ends.windows(2).map(|w| w[1].saturating_duration_since(w[0]).as_nanos() as u64).collect();
+        Ok(Reply::Done { sequence, statuses: codes.into_iter().map(Status::from_code).collect(), nanos })
+    }
+}

@@ -1,0 +1,127 @@
+//! The seed against itself: how far apart two workers running the same code come out on this device.
+//!
+//! Pages, address layout and caches differ from one process to the next and shift every time within it, so a ratio's
+//! interval must clear this spread and not only the scatter of pairs. It is measured once for each problem, seed,
+//! mode and device, and kept.
+
+use crate::scenario_state::ScenarioState;
+use kernelseek_numerics::stats;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Spread assumed before anything was measured: half a percent, about what a quiet machine shows.
+pub const PRIOR: f64 = 0.005;
+
+/// The spread of each scenario.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Standard deviation of instance-level log-ratios, pooled over scenarios.
+    pub pooled: f64,
+    /// Of each scenario alone.
+    pub scenarios: BTreeMap<String, f64>,
+    /// Geometric mean of the seed's ratio to itself.
+    pub geomean: f64,
+}
+
+impl Calibration {
+    /// Summarises states in which the seed stood in the candidate's place.
+    #[must_use]
+    pub fn of(states: &[ScenarioState]) -> Self {
+        let mut scenarios = BTreeMap::new();
+        let mut means = Vec::new();
+        for state in states {
+            let levels: Vec<f64> = state.log_ratios().iter().filter_map(|pairs| stats::median(pairs)).collect();
+            if levels.len() >= 2 {
+                scenarios.insert(state.case.id.clone(), standard_deviation(&levels));
+                means.extend(stats::median(&levels));
+            }
+        }
+        let n = scenarios.len().max(1) as f64;
+        let pooled = (scenarios.values().map(|s| s * s).sum::<f64>() / n).sqrt();
+        let geomean = (means.iter().sum::<f64>() / means.len().max(1) as f64).exp();
+        Self { pooled, scenarios, geomean }
+    }
+
+    /// The spread to use for a scenario: its own, drawn half-way (in variance) to the pooled one, since few instances
+    /// say little about one scenario.
+    #[must_use]
+    pub fn spread(&self, scenario: &str) -> f64 {
+        self.scenarios.get(scenario).map_or(self.pooled.max(PRIOR), |own| {
+            (0.5 * (own * own + self.pooled * self.pooled)).sqrt()
+        })
+    }
+
+    /// Whether every one of `ids` was measured.
+    #[must_use]
+    pub fn covers<'a>(&self, mut ids: impl Iterator<Item = &'a str>) -> bool {
+        ids.all(|id| self.scenarios.contains_key(id))
+    }
+
+    /// Takes over the scenarios of an earlier calibration that this one lacks.
+    pub fn absorb(&mut self, earlier: Self) {
+        for (id, spread) in earlier.scenarios {
+            self.scenarios.entry(id).or_insert(spread);
+        }
+    }
+
+    /// Where a calibration is kept.
+    #[must_use]
+    pub fn file(state_dir: &Path, key: &str) -> PathBuf {
+        state_dir.join("calibrations").join(format!("{key}.json"))
+    }
+
+    /// Reads a kept calibration; a damaged one is as good as none.
+    #[must_use]
+    pub fn load(file: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    }
+
+    /// Keeps the calibration; failing to only costs time later.
+    pub fn save(&self, file: &Path) {
+        if let (Some(folder), Ok(text)) = (file.parent(), serde_json::to_vec_pretty(self)) {
+            let _ = std::fs::create_dir_all(folder);
+            let temporary = file.with_extension(format!("tmp{}", std::process::id()));
+            if std::fs::write(&temporary, text).is_ok() {
+                let _ = std::fs::rename(&temporary, file);
+            }
+        }
+    }
+}
+
+fn standard_deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_shrink_to_the_pooled_one() {
+        let calibration = Calibration {
+            pooled: 0.01,
+            scenarios: [("a".to_owned(), 0.0), ("b".to_owned(), 0.02)].into(),
+            geomean: 1.0,
+        };
+        assert!((calibration.spread("a") - 0.01 / 2f64.sqrt()).abs() < 1e-12);
+        assert!(calibration.spread("b") < 0.02 && calibration.spread("b") > 0.01);
+        assert_eq!(calibration.spread("unknown"), 0.01);
+        assert!(calibration.covers(["a", "b"].into_iter()));
+        assert!(!calibration.covers(["a", "c"].into_iter()));
+    }
+
+    #[test]
+    fn a_damaged_file_is_no_calibration() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Calibration::file(folder.path(), "k");
+        assert!(Calibration::load(&file).is_none());
+        let calibration = Calibration { pooled: 0.01, ..Calibration::default() };
+        calibration.save(&file);
+        assert_eq!(Calibration::load(&file), Some(calibration));
+        std::fs::write(&file, "{").unwrap();
+        assert!(Calibration::load(&file).is_none());
+    }
+}

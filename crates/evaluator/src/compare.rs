@@ -1,0 +1,192 @@
+//! Comparison of outputs with the reference and with the partner.
+
+use crate::outputs::Outputs;
+use crate::scenario_state::ScenarioState;
+use crate::staging::Drawn;
+use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_numerics::content::Distribution;
+use kernelseek_numerics::judge::{self, Outcome, Yardstick};
+use kernelseek_numerics::metrics;
+
+/// Whether two honest implementations could differ this much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// Yes.
+    Within,
+    /// No, or it cannot be said without the reference.
+    Beyond,
+}
+
+/// Judges one output tensor: floats against the bound, everything else bit by bit.
+fn judge_tensor(
+    state: &ScenarioState,
+    index: usize,
+    reference: &Outputs,
+    ours: &Outputs,
+    distribution: Distribution,
+) -> Option<Outcome> {
+    let tensor = state.case.tensors.get(index)?;
+    let tolerance = state.case.tolerance.get(index)?.as_ref()?;
+    if !tensor.role.is_output() || !tensor.is_present() {
+        return None;
+    }
+    let summary =
+        metrics::compare_bytes(tensor.dtype, reference.tensors.get(index)?, ours.tensors.get(index)?).ok()?;
+    let yardstick = state.yardsticks.get(&(index, distribution)).copied().unwrap_or_default();
+    Some(judge::allowed(&summary, &yardstick, tolerance, tensor.dtype))
+}
+
+/// Takes an implementation's error on one content into the yardstick of its distribution.
+pub fn extend_yardstick(
+    state: &mut ScenarioState,
+    reference: &Outputs,
+    outputs: &Outputs,
+    distribution: Distribution,
+) {
+    for index in 0..state.case.tensors.len() {
+        if let Some(yardstick) = yardstick_of(state, index, reference, outputs) {
+            state
+                .yardsticks
+                .entry((index, distribution))
+                .and_modify(|known| *known = known.larger(&yardstick))
+                .or_insert(yardstick);
+        }
+    }
+}
+
+fn yardstick_of(state: &ScenarioState, index: usize, reference: &Outputs, outputs: &Outputs) -> Option<Yardstick> {
+    let tensor = state.case.tensors.get(index)?;
+    state.case.tolerance.get(index)?.as_ref()?;
+    if !tensor.dtype.is_float() || !tensor.is_present() {
+        return None;
+    }
+    let summary =
+        metrics::compare_bytes(tensor.dtype, reference.tensors.get(index)?, outputs.tensors.get(index)?).ok()?;
+    // An implementation that is not finite where the reference is measures nothing.
+    Yardstick::of(&summary).ok()
+}
+
+/// Compares the candidate's outputs with the reference's. With the seed's outputs on the same content, its error
+/// there extends the yardstick first.
+pub fn against_reference(
+    state: &mut ScenarioState,
+    reference: &Outputs,
+    ours: &Outputs,
+    seed: Option<&Outputs>,
+    distribution: Distribution,
+    drawn: &Drawn,
+) {
+    if let Some(seed) = seed {
+        extend_yardstick(state, reference, seed, distribution);
+    }
+    for index in 0..state.case.tensors.len() {
+        let Some(outcome) = judge_tensor(state, index, reference, ours, distribution) else { continue };
+        let name = state.case.tensors[index].name.clone();
+        let rule = outcome.rule.to_string();
+        state.note_worst(&name, &rule, outcome.ratio);
+        if !outcome.pass {
+            let place = outcome.worst.map_or_else(String::new, |i| index_text(&state.case.tensors[index].shape, i));
+            state.find(
+                Finding::new(
+                    "correct.reference",
+                    Severity::Fail,
+                    format!("`{name}` is outside its error bound ({rule} rule)"),
+                )
+                .with_evidence(format!(
+                    "{name}{place}: error {:.3e}, allowed {:.3e}, {} content",
+                    outcome.error,
+                    outcome.bound,
+                    describe(drawn)
+                ))
+                .with_next(format!("compare `{name}{place}` with the reference on this scenario")),
+            );
+        }
+    }
+}
+
+/// Compares the candidate's outputs with its partner's on the same content: each may be off by its own error.
+#[must_use]
+pub fn against_partner(state: &mut ScenarioState, ours: &Outputs, seed: &Outputs, distribution: Distribution) -> Bound {
+    let mut bound = Bound::Within;
+    for index in 0..state.case.tensors.len() {
+        let tensor = &state.case.tensors[index];
+        if !tensor.role.is_output() || !tensor.is_present() || ours.tensors[index] == seed.tensors[index] {
+            continue;
+        }
+        let Some(tolerance) = state.case.tolerance[index].as_ref() else { continue };
+        let Some(yardstick) = state.yardsticks.get(&(index, distribution)) else {
+            return Bound::Beyond;
+        };
+        let Ok(summary) = metrics::compare_bytes(tensor.dtype, &seed.tensors[index], &ours.tensors[index]) else {
+            return Bound::Beyond;
+        };
+        let outcome = judge::allowed_partner(&summary, yardstick, tolerance, tensor.dtype);
+        if outcome.pass {
+            let (name, ratio, rule) = (tensor.name.clone(), outcome.ratio, outcome.rule.to_string());
+            state.note_worst(&name, &rule, ratio);
+        } else {
+            bound = Bound::Beyond;
+        }
+    }
+    bound
+}
+
+/// Largest error over the float outputs, relative to each output's RMS.
+#[must_use]
+pub fn relative_error(state: &ScenarioState, reference: &Outputs, outputs: &Outputs) -> f64 {
+    let mut worst = 0.0f64;
+    for (index, tensor) in state.case.tensors.iter().enumerate() {
+        if tensor.role.is_output() && tensor.is_present() && tensor.dtype.is_float() {
+            let Ok(summary) =
+                metrics::compare_bytes(tensor.dtype, &reference.tensors[index], &outputs.tensors[index])
+            else {
+                continue;
+            };
+            worst = worst.max(summary.max_err / summary.ref_rms.max(f64::MIN_POSITIVE));
+        }
+    }
+    worst
+}
+
+/// Whether `ours` would fail against the reference. Changes nothing.
+#[must_use]
+pub fn fails(state: &ScenarioState, reference: &Outputs, ours: &Outputs, distribution: Distribution) -> bool {
+    (0..state.case.tensors.len())
+        .any(|index| judge_tensor(state, index, reference, ours, distribution).is_some_and(|outcome| !outcome.pass))
+}
+
+/// `[i, j, k]` of a flat row-major index.
+fn index_text(shape: &[i64], flat: usize) -> String {
+    let mut rest = flat as i64;
+    let mut index = vec![0; shape.len()];
+    for (slot, &extent) in index.iter_mut().zip(shape).rev() {
+        *slot = rest % extent.max(1);
+        rest /= extent.max(1);
+    }
+    let parts: Vec<String> = index.iter().map(i64::to_string).collect();
+    format!("[{}]", parts.join(", "))
+}
+
+/// A content in a few words.
+fn describe(drawn: &Drawn) -> String {
+    let family = match drawn.content.distribution {
+        Distribution::Nominal => "nominal".to_owned(),
+        Distribution::Stress(s) => format!("{s:?}").to_lowercase(),
+    };
+    match drawn.mutation {
+        Some(_) => format!("{family} with a few elements changed"),
+        None => family,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flat_indices_unfold() {
+        assert_eq!(index_text(&[2, 3, 4], 23), "[1, 2, 3]");
+        assert_eq!(index_text(&[5], 4), "[4]");
+        assert_eq!(index_text(&[], 0), "[]");
+    }
+}

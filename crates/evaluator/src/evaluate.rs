@@ -1,0 +1,431 @@
+//! One evaluation: build → inspect → check and time → judge.
+
+use crate::audit;
+use crate::calibration::Calibration;
+use crate::event::{Event, Sink};
+use crate::judge::{self, Terms};
+use crate::measure::{MeasureError, Measurer};
+use crate::oracle::Oracle;
+use crate::request::Sweeper;
+use crate::scenario_state::{Instance, ScenarioState};
+use crate::session::{Session, SessionError};
+use crate::settings::{Mode, Settings, Tier};
+use kernelseek_core::case::Case;
+use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::verdict::{
+    self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word, word_of, word_of_all,
+};
+use kernelseek_device::topology::CpuIdentity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Why there is no verdict at all.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluateError {
+    /// The problem, the seed or the toolchain is not usable.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The seed or the reference failed.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+}
+
+/// The verdict of an evaluation, as `--json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Version of this form.
+    pub format: u32,
+    /// Word.
+    pub word: Word,
+    /// Last stage that every scenario passed.
+    pub passed: Stage,
+    /// Problem name.
+    pub problem: String,
+    /// Problem hash.
+    pub problem_hash: String,
+    /// Scenario set.
+    pub set: String,
+    /// Candidate file as the caller named it.
+    pub candidate: String,
+    /// Candidate hash; empty if it could not be built.
+    pub candidate_hash: String,
+    /// Seed hash.
+    pub seed_hash: String,
+    /// Tier.
+    pub tier: Tier,
+    /// Mode.
+    pub mode: Mode,
+    /// Timed column: the CPU target has no stream, so the whole call is what is timed.
+    pub column: String,
+    /// Where the times are from.
+    pub device: CpuIdentity,
+    /// How much of the trust model held.
+    pub trust: Trust,
+    /// Sandbox layers of the candidate's worker, in words.
+    pub layers: Vec<String>,
+    /// Compiler.
+    pub compiler: String,
+    /// Findings about the candidate as a whole.
+    pub findings: Vec<Finding>,
+    /// Verdict on each scenario, worst first.
+    pub scenarios: Vec<ScenarioVerdict>,
+    /// Geometric mean of the ratios and its interval.
+    pub geomean: Option<Ratio>,
+    /// Scenarios without a ratio.
+    pub without_ratio: usize,
+    /// Standard deviation of the seed against itself between instances.
+    pub aa_spread: f64,
+    /// Held-out scenarios, for `--full`.
+    pub held_out: Option<HeldOut>,
+    /// What the reader should know that is no finding.
+    pub notes: Vec<String>,
+    /// The one next step.
+    pub next: Option<String>,
+    /// Wall time in seconds.
+    pub seconds: f64,
+}
+
+/// A verdict with the raw measurement behind it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Raw pairs of every scenario.
+    pub raw: BTreeMap<String, Vec<Instance>>,
+}
+
+/// Evaluates a session's candidate.
+///
+/// # Errors
+/// When there can be no verdict: the seed, the reference or the harness itself failed. Whatever the candidate does
+/// wrong is in the verdict.
+pub fn evaluate(session: &mut Session, settings: &Settings, sink: &mut dyn Sink) -> Result<Evaluation, EvaluateError> {
+    let start = Instant::now();
+    let mut verdict = blank(session, settings);
+    let artifact = match session.candidate(sink)? {
+        Ok(artifact) => artifact,
+        Err(findings) => {
+            verdict.candidate_hash = session.candidate_hash();
+            verdict.findings = findings;
+            return Ok(finish(verdict, BTreeMap::new(), start));
+        }
+    };
+    verdict.candidate_hash = artifact.hash().to_owned();
+    verdict.findings = session.inspect(sink)?;
+    if word_of(&verdict.findings) == Word::Fail {
+        return Ok(finish(verdict, BTreeMap::new(), start));
+    }
+    let cases = session.cases()?;
+    sink.on(&Event::Problem { name: verdict.problem.clone(), scenarios: cases.len() });
+    let bench = session.bench(&cases, sink)?;
+    let peaks = session.peaks(sink);
+    let calibration = session.calibration(&bench, &cases, sink)?;
+    let terms = |case: &str| Terms {
+        effort: settings.effort,
+        peaks,
+        threads: bench.threads,
+        mode: settings.mode,
+        aa_spread: calibration.spread(case),
+    };
+    let mut oracle = Oracle::new(&bench, settings.reference_cache());
+    let mut measurer = Measurer {
+        bench: &bench,
+        settings,
+        oracle: &mut oracle,
+        sweeper: Sweeper::default(),
+        candidate: artifact.clone(),
+        label: "visible",
+        mode: settings.mode,
+        stream: crate::dice::key(&settings.secret, "visible"),
+        layers: None,
+    };
+    let mut states = measure_all(&mut measurer, cases, sink)?;
+    let layers = measurer.layers.take();
+    audit_suspicious(&mut measurer, &mut states, settings, &terms, sink)?;
+    let scenarios: Vec<ScenarioVerdict> = states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
+    for scenario in &scenarios {
+        sink.on(&Event::Scenario(Box::new(scenario.clone())));
+    }
+    let raw = states.iter().map(|s| (s.case.id.clone(), s.instances.clone())).collect();
+    verdict.scenarios = scenarios;
+    if settings.tier == Tier::Full {
+        full_extras(&mut verdict, &mut measurer, session, settings, &terms, sink)?;
+    }
+    verdict.aa_spread = calibration.pooled;
+    describe_sandbox(&mut verdict, layers.as_ref(), settings);
+    if let Some(finding) = session.changed_since() {
+        verdict.findings.push(finding);
+        verdict.word = Word::Stale;
+    }
+    Ok(finish(verdict, raw, start))
+}
+
+/// Measures every instance of every case.
+fn measure_all(
+    measurer: &mut Measurer<'_>,
+    cases: Vec<Case>,
+    sink: &mut dyn Sink,
+) -> Result<Vec<ScenarioState>, MeasureError> {
+    let mut states: Vec<ScenarioState> = cases.into_iter().map(ScenarioState::new).collect();
+    let instances = measurer.settings.effort.instances;
+    for index in 0..instances {
+        if states.iter().all(ScenarioState::is_dead) {
+            break;
+        }
+        sink.on(&Event::Instance { index: index + 1, of: instances });
+        measurer.instance(index, &mut states, sink)?;
+    }
+    Ok(states)
+}
+
+/// Audits the scenarios whose win is suspicious: a ratio above the threshold times the incumbent's aggregate, which
+/// without a campaign is the seed's own, 1.
+fn audit_suspicious(
+    measurer: &mut Measurer<'_>,
+    states: &mut [ScenarioState],
+    settings: &Settings,
+    terms: &dyn Fn(&str) -> Terms,
+    sink: &mut dyn Sink,
+) -> Result<(), MeasureError> {
+    for state in states.iter_mut().filter(|s| !s.is_dead()) {
+        let Some(ratio) = judge::ratio(state, &terms(&state.case.id)) else { continue };
+        if ratio.point > settings.suspicious {
+            sink.on(&Event::Auditing { scenario: state.case.id.clone(), ratio: ratio.point });
+            audit::audit(measurer, state, ratio, sink)?;
+        }
+    }
+    Ok(())
+}
+
+/// What `--full` adds: the other mode on the visible grid's quick scenarios, and the held-out scenarios.
+fn full_extras(
+    verdict: &mut Verdict,
+    measurer: &mut Measurer<'_>,
+    session: &Session,
+    settings: &Settings,
+    terms: &dyn Fn(&str) -> Terms,
+    sink: &mut dyn Sink,
+) -> Result<(), EvaluateError> {
+    let drawn = session.held_out()?;
+    if let Some(cases) = drawn {
+        sink.on(&Event::HeldOut { drawn: cases.len() });
+        measurer.label = "held-out";
+        measurer.stream = crate::dice::key(&settings.secret, "held-out");
+        let states = measure_all(measurer, cases, sink)?;
+        let judged: Vec<ScenarioVerdict> = states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
+        let held_out = summarise_held_out(&judged, verdict);
+        if held_out.passed < held_out.drawn {
+            let finding = if judged.iter().any(|s| s.word == Word::Fail) {
+                Finding::new("correct.held-out", Severity::Fail, "held-out scenarios fail")
+            } else {
+                Finding::new("timed.held-out", Severity::Unproven, "held-out scenarios are not proven")
+            };
+            let classes: Vec<String> = held_out.misses.iter().map(|(id, n)| format!("{id}: {n}")).collect();
+            verdict.findings.push(
+                finding
+                    .with_evidence(format!("{} of {} drawn; {}", held_out.drawn - held_out.passed, held_out.drawn, classes.join(", ")))
+                    .with_next("do not tune to the listed shapes: test lengths between and beside them"),
+            );
+        }
+        if let (Some(gap), Some(rule)) = (held_out.gap, session.files.problem.held_out.as_ref())
+            && gap > rule.max_gap
+        {
+            verdict.findings.push(
+                Finding::new("timed.held-out-gap", Severity::Unproven, "held-out scenarios gain less than the visible ones")
+                    .with_evidence(format!("gap {:.1} %, allowed {:.1} %", 100.0 * gap, 100.0 * rule.max_gap))
+                    .with_next("find the special case that the listed shapes hit and the others miss"),
+            );
+        }
+        verdict.held_out = Some(held_out);
+    } else {
+        verdict.notes.push("the problem declares no held-out scenarios".to_owned());
+    }
+    let other = match settings.mode {
+        Mode::Cold => Mode::Warm,
+        Mode::Warm => Mode::Cold,
+    };
+    measurer.label = "second mode";
+    measurer.stream = crate::dice::key(&settings.secret, "second mode");
+    measurer.mode = other;
+    let quick = session.quick_cases()?;
+    let states = measure_all(measurer, quick, sink)?;
+    for state in &states {
+        let judged = judge::scenario(state, &Terms { mode: other, ..terms(&state.case.id) });
+        if judged.word == Word::Fail {
+            verdict.findings.extend(judged.findings.into_iter().filter(|f| f.severity == Severity::Fail));
+        }
+        if let Some(ratio) = judged.ratio {
+            verdict.notes.push(format!(
+                "{} {}: {:.3}× [{:.3}, {:.3}]",
+                match other {
+                    Mode::Cold => "cold",
+                    Mode::Warm => "warm",
+                },
+                judged.id,
+                ratio.point,
+                ratio.lo,
+                ratio.hi
+            ));
+        }
+    }
+    measurer.mode = settings.mode;
+    Ok(())
+}
+
+fn summarise_held_out(judged: &[ScenarioVerdict], visible: &Verdict) -> HeldOut {
+    let mut misses: BTreeMap<String, usize> = BTreeMap::new();
+    for scenario in judged.iter().filter(|s| matches!(s.word, Word::Fail | Word::Unproven)) {
+        let class = scenario.findings.first().map_or("unknown", |f| f.defence.as_str());
+        *misses.entry(class.to_owned()).or_default() += 1;
+    }
+    let ratios: Vec<Ratio> = judged.iter().filter_map(|s| s.ratio).collect();
+    let visible: Vec<Ratio> = visible.scenarios.iter().filter_map(|s| s.ratio).collect();
+    let geomean = verdict::geomean(&ratios);
+    let gap = match (verdict::geomean(&visible), geomean) {
+        (Some(v), Some(h)) => Some(v.point / h.point - 1.0),
+        _ => None,
+    };
+    HeldOut {
+        drawn: judged.len(),
+        passed: judged.iter().filter(|s| matches!(s.word, Word::Pass | Word::Unresolved)).count(),
+        misses: misses.into_iter().collect(),
+        geomean,
+        gap,
+    }
+}
+
+fn blank(session: &Session, settings: &Settings) -> Verdict {
+    let mut notes = Vec::new();
+    if session.files.problem.cost.is_none() {
+        notes.push("no cost model: no floor was checked".to_owned());
+    }
+    Verdict {
+        format: verdict::FORMAT,
+        word: Word::Pass,
+        passed: Stage::Plausible,
+        problem: session.files.problem.name.clone(),
+        problem_hash: session.files.hash.clone(),
+        set: session.files.set.clone(),
+        candidate: session.candidate_name(),
+        candidate_hash: String::new(),
+        seed_hash: session.seed_hash(),
+        tier: settings.tier,
+        mode: settings.mode,
+        column: "call".to_owned(),
+        device: CpuIdentity::read(),
+        trust: Trust::Reduced,
+        layers: Vec::new(),
+        compiler: session.compiler(),
+        findings: Vec::new(),
+        scenarios: Vec::new(),
+        geomean: None,
+        without_ratio: 0,
+        aa_spread: 0.0,
+        held_out: None,
+        notes,
+        next: None,
+        seconds: 0.0,
+    }
+}
+
+fn describe_sandbox(
+    verdict: &mut Verdict,
+    layers: Option<&kernelseek_sandbox::report::Layers>,
+    settings: &Settings,
+) {
+    let Some(layers) = layers else { return };
+    verdict.layers = layers.lines();
+    verdict.trust = if layers.is_full() { Trust::Full } else { Trust::Reduced };
+    if verdict.trust == Trust::Reduced && settings.lockdown {
+        verdict.notes.push("a sandbox layer is missing on this machine: `kernelseek doctor` says which".to_owned());
+    }
+}
+
+fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Instant) -> Evaluation {
+    let ratios: Vec<Ratio> = verdict.scenarios.iter().filter_map(|s| s.ratio).collect();
+    verdict.geomean = verdict::geomean(&ratios);
+    verdict.without_ratio = verdict.scenarios.len() - ratios.len();
+    if verdict.word != Word::Stale {
+        verdict.word = word_of_all(&verdict.findings, &verdict.scenarios);
+    }
+    verdict.findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    let worst_stage = |f: &Finding| match f.defence.split('.').next() {
+        Some("built") => Stage::Built,
+        Some("allowed") => Stage::Allowed,
+        Some("correct") => Stage::Correct,
+        Some("timed") => Stage::Timed,
+        _ => Stage::Plausible,
+    };
+    let blocking = verdict.findings.iter().filter(|f| f.severity >= Severity::Unproven).map(worst_stage).min();
+    verdict.passed = match blocking {
+        Some(stage) => previous(stage),
+        None => verdict.scenarios.iter().map(|s| s.passed).min().unwrap_or(Stage::Plausible),
+    };
+    // Worst word first; within it the slowest first: what a reader wants to see on top.
+    verdict.scenarios.sort_by(|a, b| {
+        let key = |s: &ScenarioVerdict| s.ratio.map_or(0.0, |r| r.point);
+        b.word.cmp(&a.word).then(key(a).total_cmp(&key(b)))
+    });
+    verdict.next = verdict
+        .findings
+        .iter()
+        .chain(verdict.scenarios.iter().flat_map(|s| &s.findings))
+        .filter(|f| f.severity >= Severity::Unproven)
+        .max_by_key(|f| f.severity)
+        .and_then(|f| f.next.clone())
+        .or_else(|| (verdict.word == Word::Unresolved).then(|| "evaluate again when the machine is quieter".to_owned()));
+    verdict.seconds = start.elapsed().as_secs_f64();
+    Evaluation { verdict, raw }
+}
+
+/// The stage before the one that blocks; a candidate that was not built has passed none, which is shown as `built`
+/// with the word FAIL.
+fn previous(stage: Stage) -> Stage {
+    match stage {
+        Stage::Built | Stage::Allowed => Stage::Built,
+        Stage::Correct => Stage::Allowed,
+        Stage::Timed => Stage::Correct,
+        Stage::Plausible => Stage::Timed,
+    }
+}
+
+/// Measures the seed against itself on `cases`.
+///
+/// # Errors
+/// When the seed or the reference fails.
+pub(crate) fn calibrate(
+    bench: &crate::bench::Bench,
+    settings: &Settings,
+    cases: Vec<Case>,
+    sink: &mut dyn Sink,
+) -> Result<Calibration, MeasureError> {
+    let mut settings = settings.clone();
+    settings.effort.instances = 4;
+    settings.effort.pairs = settings.effort.pairs.min(4);
+    settings.effort.references = 0;
+    let mut oracle = Oracle::new(bench, settings.reference_cache());
+    let mut measurer = Measurer {
+        bench,
+        settings: &settings,
+        oracle: &mut oracle,
+        sweeper: Sweeper::default(),
+        candidate: bench.seed.clone(),
+        label: "calibration",
+        mode: settings.mode,
+        stream: crate::dice::key(&settings.secret, "calibration"),
+        layers: None,
+    };
+    let states = measure_all(&mut measurer, cases, sink)?;
+    // A seed that does not pass its own checks can be nobody's partner.
+    for state in &states {
+        if let Some(finding) = state.findings.iter().find(|f| f.severity == Severity::Fail) {
+            let mut message = format!("{} ({})", finding.message, finding.defence);
+            if let Some(evidence) = finding.evidence.first() {
+                message = format!("{message}: {evidence}");
+            }
+            return Err(MeasureError::SeedFails { scenario: state.case.id.clone(), message });
+        }
+    }
+    Ok(Calibration::of(&states))
+}

@@ -1,0 +1,29 @@
+//! The pipeline build → inspect → check → time → judge.
+//!
+//! Duty: turn a problem and a candidate into a verdict. Emits events, prints nothing; what decides is pure
+//! (`judge`, `plausible`, `compare`), what drives does the I/O (`session`, `measure`, `oracle`).
+
+pub mod audit;
+pub mod bench;
+pub mod calibration;
+pub mod check;
+pub mod compare;
+pub mod dice;
+pub mod evaluate;
+pub mod event;
+pub mod fault;
+pub mod judge;
+pub mod measure;
+pub mod oracle;
+pub mod outputs;
+pub mod plausible;
+pub mod problem_files;
+pub mod record;
+pub mod request;
+pub mod runner;
+pub mod scenario_state;
+pub mod selftest;
+pub mod session;
+pub mod settings;
+pub mod staging;
+pub mod trivial;

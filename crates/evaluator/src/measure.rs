@@ -1,0 +1,578 @@
+//! The measurement: one instance of both sides over all scenarios, pairs of requests on the same contents.
+//!
+//! There is one kind of request. Its outputs are checked, its time is taken, and nothing in it says which purpose
+//! it serves. Only the supervisor knows that the first request of an instance warms up and does not count.
+
+use crate::bench::Bench;
+use crate::compare::{self, Bound};
+use crate::dice::Dice;
+use crate::event::{Event, Side, Sink};
+use crate::fault;
+use crate::oracle::Oracle;
+use crate::request::{self, Returned, Sweeper};
+use crate::scenario_state::{Instance, Pair, ScenarioState};
+use crate::settings::{Mode, Settings};
+use crate::staging::{Constants, Drawn, Staged};
+use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_device::client::{DeviceError, Worker};
+use kernelseek_device::protocol::{Entry, Status};
+use kernelseek_numerics::content::{self, Content};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Most times that one pair is measured again because something disturbed it.
+const REMEASURES: usize = 2;
+/// Share of a request's time that its worker may have waited for a core before the pair is measured again.
+const DISTURBED: f64 = 0.02;
+/// Mismatches with the partner that the reference settles for each scenario.
+const ARBITRATIONS: usize = 12;
+/// Memory that the slots of one worker may take.
+const POOL_BYTES: usize = 768 << 20;
+/// How long a worker runs without a request, to see whether it rests.
+const IDLE_WINDOW: Duration = Duration::from_millis(4);
+/// One of this many contents is an earlier one with a small subset of its elements changed.
+const MUTATION_ONE_IN: usize = 8;
+
+/// An error of the harness itself, not of the candidate.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The seed's worker failed: no verdict can stand on it.
+    #[error("the seed failed on scenario `{scenario}` {doing}")]
+    Seed {
+        /// Scenario id.
+        scenario: String,
+        /// What was asked of it.
+        doing: &'static str,
+        /// Why.
+        #[source]
+        source: DeviceError,
+    },
+    /// The seed declined or reported an error.
+    #[error("the seed answered {status:?} on scenario `{scenario}`")]
+    SeedStatus {
+        /// Scenario id.
+        scenario: String,
+        /// What it answered.
+        status: Status,
+    },
+    /// The seed does not pass the checks that candidates must pass.
+    #[error("the seed fails as its own candidate on scenario `{scenario}`: {message}")]
+    SeedFails {
+        /// Scenario id.
+        scenario: String,
+        /// The first failure.
+        message: String,
+    },
+    /// The reference failed.
+    #[error(transparent)]
+    Oracle(#[from] crate::oracle::OracleError),
+    /// A content could not be generated.
+    #[error("scenario `{scenario}`: the content cannot be generated")]
+    Content {
+        /// Scenario id.
+        scenario: String,
+        /// Why.
+        #[source]
+        source: content::ContentError,
+    },
+}
+
+/// Runs instances.
+#[derive(Debug)]
+pub struct Measurer<'a> {
+    pub(crate) bench: &'a Bench,
+    pub(crate) settings: &'a Settings,
+    pub(crate) oracle: &'a mut Oracle,
+    pub(crate) sweeper: Sweeper,
+    /// What stands in the candidate's place.
+    pub(crate) candidate: crate::bench::Artifact,
+    /// Label that separates the random streams of different measurements of one evaluation.
+    pub(crate) label: &'static str,
+    pub(crate) mode: Mode,
+    /// Key of the secret contents: the evaluation's secret and the label.
+    pub(crate) stream: [u8; 32],
+    /// Sandbox layers that the candidate's workers reported.
+    pub(crate) layers: Option<kernelseek_sandbox::report::Layers>,
+}
+
+/// Both sides of one instance.
+struct Sides {
+    seed: Worker,
+    candidate: Option<Worker>,
+}
+
+impl Measurer<'_> {
+    /// Measures one instance over all scenarios that are not dead.
+    ///
+    /// # Errors
+    /// When the seed, the reference or the harness fails; the candidate's failures become findings.
+    pub fn instance(
+        &mut self,
+        index: usize,
+        states: &mut [ScenarioState],
+        sink: &mut dyn Sink,
+    ) -> Result<(), MeasureError> {
+        let mut dice = Dice::new(&self.settings.secret, &format!("{}/instance/{index}", self.label));
+        let mut order: Vec<usize> = (0..states.len()).filter(|&i| !states[i].is_dead()).collect();
+        dice.shuffle(&mut order);
+        let mut sides: Option<Sides> = None;
+        for position in order {
+            let state = &mut states[position];
+            let mut pair = match sides.take() {
+                Some(Sides { seed, candidate: Some(candidate) }) => Sides { seed, candidate: Some(candidate) },
+                Some(Sides { seed, candidate: None }) => Sides { candidate: self.spawn_candidate(state), seed },
+                None => {
+                    let seed = self
+                        .bench
+                        .spawn(&self.bench.seed)
+                        .map_err(|source| seed_error(state, "while it was loaded", source))?;
+                    Sides { candidate: self.spawn_candidate(state), seed }
+                }
+            };
+            if pair.candidate.is_some() {
+                self.scenario(index, state, &mut pair, &mut dice, sink)?;
+                sink.on(&Event::Measured {
+                    scenario: state.case.id.clone(),
+                    instance: index + 1,
+                    ratio: median_ratio(state),
+                });
+            }
+            sides = Some(pair);
+        }
+        Ok(())
+    }
+
+    fn spawn_candidate(&mut self, state: &mut ScenarioState) -> Option<Worker> {
+        match self.bench.spawn(&self.candidate) {
+            Ok(worker) => {
+                if self.layers.is_none() {
+                    self.layers = worker.layers().cloned();
+                }
+                Some(worker)
+            }
+            Err(error) => {
+                state.find(fault::finding(&error, None, "while it was loaded"));
+                None
+            }
+        }
+    }
+
+    /// One scenario of one instance. Takes the candidate away from `sides` when it is of no further use.
+    fn scenario(
+        &mut self,
+        index: usize,
+        state: &mut ScenarioState,
+        sides: &mut Sides,
+        dice: &mut Dice,
+        sink: &mut dyn Sink,
+    ) -> Result<(), MeasureError> {
+        let Some(mut candidate) = sides.candidate.take() else { return Ok(()) };
+        let effort = &self.settings.effort;
+        let pool = pool_size(state.case.slot_bytes(), effort.max_slots);
+        let constants = self.constants(state, index, dice)?;
+        if index == 0 {
+            self.oracle.prepare(state, &mut sides.seed, sink)?;
+        }
+        sides
+            .seed
+            .map(&state.case, pool, self.bench.deadline)
+            .map_err(|source| seed_error(state, "while its buffers were mapped", source))?;
+        if let Err(error) = candidate.map(&state.case, pool, self.bench.deadline) {
+            state.find(fault::finding(&error, Some(&state.case), "while its buffers were mapped"));
+            self.note_denials(state, &candidate);
+            return Ok(());
+        }
+        for worker in [&mut sides.seed, &mut candidate] {
+            if let Some(arena) = worker.arena_mut() {
+                request::arm_redzones(arena);
+                constants.load(arena);
+            }
+        }
+        let mut instance = Instance::default();
+        if let Err(error) = self.prepare(state, &mut sides.seed, &mut candidate, &mut instance)? {
+            state.find(fault::finding(&error, Some(&state.case), "during `prepare`"));
+            self.note_denials(state, &candidate);
+            return Ok(());
+        }
+        let mut staged: Vec<Staged> = Vec::new();
+        let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
+        let mut referenced: BTreeSet<usize> =
+            dice.distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
+                .into_iter()
+                .map(|p| p as usize)
+                .collect();
+        let mut most = pool.min(2);
+        let mut alive = true;
+        let mut pairs_done = 0;
+        let mut attempts = 0;
+        while alive && pairs_done <= effort.pairs {
+            let n = if pairs_done == 0 { most } else { 1 + dice.below(most) };
+            let slots = dice.distinct(n, pool);
+            staged.resize_with(n, || Staged::new(&state.case));
+            self.stage(state, &mut staged, &slots, &mut last_drawn, &constants, dice)?;
+            let seed_first = (pairs_done + index).is_multiple_of(2);
+            let outcome =
+                self.pair(state, &mut sides.seed, &mut candidate, &staged, &slots, seed_first, instance.seed_first_ns)?;
+            let (seed, returned) = match outcome {
+                Ok(both) => both,
+                Err(error) => {
+                    state.find(fault::finding(&error, Some(&state.case), "during a call"));
+                    alive = false;
+                    break;
+                }
+            };
+            let reference = referenced.remove(&pairs_done).then(|| dice.below(n));
+            self.judge_pair(state, &mut candidate, &staged, &slots, &seed, &returned, reference)?;
+            if state.is_dead() {
+                break;
+            }
+            let disturbed = disturbance(&seed, &returned);
+            if pairs_done > 0 && attempts < REMEASURES && disturbed > DISTURBED {
+                attempts += 1;
+                sink.on(&Event::Remeasured {
+                    scenario: state.case.id.clone(),
+                    why: format!("another process took {:.0} % of a request", 100.0 * disturbed),
+                });
+                continue;
+            }
+            attempts = 0;
+            let measured = pair_times(&seed, &returned, n, seed_first);
+            if pairs_done == 0 {
+                instance.seed_first_ns = measured.seed_ns / n as f64;
+                instance.candidate_first_ns = measured.candidate_ns / n as f64;
+                // From here on the number of slots follows the seed's time, never the candidate's.
+                let affordable = effort.request_budget.as_nanos() as f64 / instance.seed_first_ns.max(1.0);
+                most = (affordable as usize).clamp(1, pool);
+            } else if state.declined == 0 {
+                instance.pairs.push(measured);
+            }
+            pairs_done += 1;
+        }
+        if alive && !state.is_dead() {
+            match candidate.idle_probe(IDLE_WINDOW) {
+                Ok(used) => {
+                    state.idle.0 += used.as_secs_f64();
+                    state.idle.1 += IDLE_WINDOW.as_secs_f64();
+                }
+                Err(error) => {
+                    state.find(fault::finding(&error, Some(&state.case), "after its last call"));
+                    alive = false;
+                }
+            }
+        }
+        self.note_denials(state, &candidate);
+        self.note_output(state, &candidate);
+        state.instances.push(instance);
+        if alive && !state.is_dead() {
+            sides.candidate = Some(candidate);
+        }
+        Ok(())
+    }
+
+    /// Constants of this instance: the fixed ones on even instances, so that fixed contents meet the constants
+    /// their references were computed with, secret ones on odd instances.
+    fn constants(&self, state: &ScenarioState, index: usize, dice: &mut Dice) -> Result<Constants, MeasureError> {
+        let seed = if index.is_multiple_of(2) { crate::oracle::FIXED_CONSTANTS } else { dice.bits() };
+        Constants::draw(&state.case, &state.constant, seed)
+            .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })
+    }
+
+    /// Calls `prepare` on both sides where constants exist. The inner result is the candidate's failure.
+    #[expect(clippy::type_complexity, reason = "the outer error is the harness's, the inner the candidate's")]
+    fn prepare(
+        &mut self,
+        state: &ScenarioState,
+        seed: &mut Worker,
+        candidate: &mut Worker,
+        instance: &mut Instance,
+    ) -> Result<Result<(), DeviceError>, MeasureError> {
+        if seed.offers().prepare {
+            seed.call(Entry::Prepare, &[0], self.bench.deadline, |_, _| {})
+                .map_err(|source| seed_error(state, "during `prepare`", source))?;
+        }
+        if candidate.offers().prepare {
+            match candidate.call(Entry::Prepare, &[0], self.bench.deadline, |_, _| {}) {
+                Ok(answer) => instance.prepare_ns = Some(answer.wall.as_nanos() as f64),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Draws the contents of one request: fixed ones shuffled among secret ones, and some that differ from what the
+    /// same slot held before in a few elements only.
+    fn stage(
+        &self,
+        state: &mut ScenarioState,
+        staged: &mut [Staged],
+        slots: &[u32],
+        last: &mut [Option<Drawn>],
+        constants: &Constants,
+        dice: &mut Dice,
+    ) -> Result<(), MeasureError> {
+        let fixed_usable = !constants.any() || constants.seed == crate::oracle::FIXED_CONSTANTS;
+        for (staged, &slot) in staged.iter_mut().zip(slots) {
+            let slot = slot as usize;
+            let roll = dice.below(4 * MUTATION_ONE_IN);
+            let drawn = match last[slot] {
+                Some(previous) if roll < 4 => Drawn { mutation: Some(dice.bits()), ..previous },
+                _ if (4..8).contains(&roll) && fixed_usable && !state.fixed.is_empty() => {
+                    let which = dice.below(state.fixed.len());
+                    Drawn { content: state.fixed[which].content, mutation: None }
+                }
+                _ => {
+                    state.next_content += 1;
+                    let content = content::content_stream(&self.stream, &state.case, state.next_content);
+                    Drawn { content, mutation: None }
+                }
+            };
+            staged
+                .fill(&state.case, &state.kinds, drawn, dice.bits(), Some(constants))
+                .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })?;
+            last[slot] = Some(Drawn { content: drawn.content, mutation: None });
+        }
+        Ok(())
+    }
+
+    /// Sends one request to each side. The inner result is the candidate's failure.
+    #[expect(clippy::too_many_arguments, clippy::type_complexity, reason = "one call site")]
+    fn pair(
+        &mut self,
+        state: &ScenarioState,
+        seed: &mut Worker,
+        candidate: &mut Worker,
+        staged: &[Staged],
+        slots: &[u32],
+        seed_first: bool,
+        seed_call_ns: f64,
+    ) -> Result<Result<(Returned, Returned), DeviceError>, MeasureError> {
+        let mode = self.mode;
+        let generous = Duration::from_nanos((100.0 * seed_call_ns) as u64) * slots.len() as u32;
+        let deadline = generous.clamp(self.bench.deadline, 6 * self.bench.deadline);
+        let mut run = |worker: &mut Worker, deadline| {
+            request::send(worker, Entry::Main, &state.case, staged, slots, mode, &mut self.sweeper, deadline)
+        };
+        // The seed has no deadline worth the name: it is trusted, and may be slow.
+        let patience = 30 * self.bench.deadline;
+        let seed_failed = |source| seed_error(state, "during a call", source);
+        let (from_seed, from_candidate) = if seed_first {
+            let first = run(seed, patience).map_err(seed_failed)?;
+            (first, run(candidate, deadline))
+        } else {
+            let first = run(candidate, deadline);
+            (run(seed, patience).map_err(seed_failed)?, first)
+        };
+        if let Some(status) = from_seed.answer.statuses.iter().find(|s| **s != Status::Ok) {
+            return Err(MeasureError::SeedStatus { scenario: state.case.id.clone(), status: *status });
+        }
+        Ok(from_candidate.map(|returned| (from_seed, returned)))
+    }
+
+    /// Checks everything that one request to the candidate must satisfy.
+    #[expect(clippy::too_many_arguments, reason = "one call site")]
+    fn judge_pair(
+        &mut self,
+        state: &mut ScenarioState,
+        candidate: &mut Worker,
+        staged: &[Staged],
+        slots: &[u32],
+        seed: &Returned,
+        returned: &Returned,
+        reference: Option<usize>,
+    ) -> Result<(), MeasureError> {
+        let declined = returned.answer.statuses.iter().filter(|s| **s == Status::Unsupported).count();
+        state.declined += declined;
+        state.answered += returned.answer.statuses.len();
+        if let Some(finding) = status_finding(&returned.answer.statuses) {
+            state.find(finding);
+            return Ok(());
+        }
+        if declined > 0 {
+            return Ok(());
+        }
+        if let Some(arena) = candidate.arena_mut() {
+            for finding in request::check_memory(arena, &state.case, &state.kinds, staged, slots) {
+                state.find(finding);
+            }
+        }
+        if !returned.deferred.is_empty() {
+            state.find(
+                Finding::new("timed.deferred-work", Severity::Fail, "outputs changed after the call had returned")
+                    .with_evidence(format!("{} of {} calls", returned.deferred.len(), slots.len()))
+                    .with_next("join every thread and finish every write before returning"),
+            );
+        }
+        for (position, staged) in staged.iter().enumerate() {
+            state.contents += 1;
+            let (ours, theirs) = (&returned.outputs[position], &seed.outputs[position]);
+            let distribution = staged.drawn.content.distribution;
+            let fixed = state
+                .fixed
+                .iter()
+                .find(|f| staged.drawn.mutation.is_none() && f.content == staged.drawn.content)
+                .map(|f| f.reference.clone());
+            if self.bench.deterministic && fixed.is_some() {
+                self.check_repeat(state, staged.drawn.content, ours);
+            }
+            if let Some(expected) = fixed {
+                state.referenced += 1;
+                compare::against_reference(state, &expected, ours, Some(theirs), distribution, &staged.drawn);
+            } else if reference == Some(position) {
+                self.settle(state, staged, ours, theirs)?;
+            } else {
+                match compare::against_partner(state, ours, theirs, distribution) {
+                    Bound::Within => {}
+                    // The seed may be the one that is off on this content: only the reference can tell.
+                    Bound::Beyond if state.arbitrated < ARBITRATIONS => {
+                        state.arbitrated += 1;
+                        self.settle(state, staged, ours, theirs)?;
+                    }
+                    Bound::Beyond => state.unsettled += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the reference compute one content and compares both sides with it.
+    fn settle(
+        &mut self,
+        state: &mut ScenarioState,
+        staged: &Staged,
+        ours: &crate::outputs::Outputs,
+        theirs: &crate::outputs::Outputs,
+    ) -> Result<(), MeasureError> {
+        let expected = self.oracle.compute(&state.case, staged, false)?;
+        state.referenced += 1;
+        compare::against_reference(state, &expected, ours, Some(theirs), staged.drawn.content.distribution, &staged.drawn);
+        Ok(())
+    }
+
+    fn check_repeat(&self, state: &mut ScenarioState, content: Content, ours: &crate::outputs::Outputs) {
+        match state.repeats.get(&content.seed) {
+            Some(first) if first != ours => state.find(
+                Finding::new("correct.deterministic", Severity::Fail, "the same content gave different bits")
+                    .with_next("fix the order of every reduction, or drop `deterministic` from the problem"),
+            ),
+            Some(_) => {}
+            None => {
+                state.repeats.insert(content.seed, ours.clone());
+            }
+        }
+    }
+
+    fn note_denials(&self, state: &mut ScenarioState, worker: &Worker) {
+        for denial in worker.denials() {
+            state.find(
+                Finding::new(
+                    "sandbox.denied",
+                    Severity::Warning,
+                    "the candidate attempted what its sandbox denies",
+                )
+                .with_evidence(format!("{} {} ({}×)", denial.syscall, denial.detail, denial.count))
+                .with_next("a kernel needs memory, arithmetic and threads: remove the call"),
+            );
+        }
+    }
+
+    fn note_output(&self, state: &mut ScenarioState, worker: &Worker) {
+        let bytes: u64 = worker.output().iter().map(|capture| capture.total_bytes).sum();
+        if bytes > 0 {
+            state.find(
+                Finding::new("sandbox.output", Severity::Note, "the candidate printed")
+                    .with_evidence(format!("{bytes} bytes on {}", Side::Candidate.as_str())),
+            );
+        }
+    }
+}
+
+fn seed_error(state: &ScenarioState, doing: &'static str, source: DeviceError) -> MeasureError {
+    MeasureError::Seed { scenario: state.case.id.clone(), doing, source }
+}
+
+/// Slots of one worker's pool.
+fn pool_size(slot_bytes: usize, max: usize) -> usize {
+    (POOL_BYTES / slot_bytes.max(1)).clamp(2, max.max(2))
+}
+
+/// How many of an instance's requests carry a content that the reference computes.
+fn references_in(index: usize, instances: usize, total: usize) -> usize {
+    (index + 1) * total / instances - index * total / instances
+}
+
+/// What the statuses of one request say against the candidate.
+fn status_finding(statuses: &[Status]) -> Option<Finding> {
+    let bad = statuses.iter().find(|s| !matches!(s, Status::Ok | Status::Unsupported));
+    if let Some(status) = bad {
+        return Some(
+            Finding::new("correct.status", Severity::Fail, "a call did not return KS_OK")
+                .with_evidence(format!("{status:?}"))
+                .with_next("return KS_UNSUPPORTED for scenarios you do not run, decided by shapes and attributes"),
+        );
+    }
+    let declined = statuses.iter().filter(|s| **s == Status::Unsupported).count();
+    (declined > 0 && declined < statuses.len()).then(|| {
+        Finding::new("correct.mixed-status", Severity::Fail, "calls of one scenario were answered both ways")
+            .with_evidence(format!("{declined} of {} declined", statuses.len()))
+            .with_next("decide KS_UNSUPPORTED by shapes and attributes alone")
+    })
+}
+
+/// Largest share of its request that either worker spent waiting for a core.
+fn disturbance(seed: &Returned, candidate: &Returned) -> f64 {
+    [seed, candidate]
+        .iter()
+        .map(|r| r.answer.waited.as_secs_f64() / r.answer.wall.as_secs_f64().max(1e-9))
+        .fold(0.0, f64::max)
+}
+
+fn pair_times(seed: &Returned, candidate: &Returned, n: usize, seed_first: bool) -> Pair {
+    let inner = |r: &Returned| r.answer.inner.iter().sum::<Duration>().as_nanos() as f64;
+    Pair {
+        n: n as u32,
+        seed_ns: seed.answer.wall.as_nanos() as f64,
+        candidate_ns: candidate.answer.wall.as_nanos() as f64,
+        seed_inner_ns: inner(seed),
+        candidate_inner_ns: inner(candidate),
+        seed_first,
+    }
+}
+
+fn median_ratio(state: &ScenarioState) -> Option<f64> {
+    kernelseek_numerics::stats::median(&state.log_ratios().concat()).map(f64::exp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_spread_and_none_is_lost() {
+        for (instances, total) in [(3, 1), (5, 2), (6, 4), (1, 3), (4, 0)] {
+            let sum: usize = (0..instances).map(|i| references_in(i, instances, total)).sum();
+            assert_eq!(sum, total, "{instances} {total}");
+        }
+    }
+
+    #[test]
+    fn pools_fit_memory() {
+        assert_eq!(pool_size(1 << 10, 16), 16);
+        assert_eq!(pool_size(256 << 20, 16), 3);
+        assert_eq!(pool_size(4 << 30, 16), 2);
+        assert_eq!(pool_size(0, 8), 8);
+    }
+
+    #[test]
+    fn statuses_are_judged() {
+        use Status::{Error, Ok, Unknown, Unsupported};
+        for (statuses, expected) in [
+            (vec![Ok, Ok], None),
+            (vec![Unsupported, Unsupported], None),
+            (vec![Ok, Unsupported], Some("correct.mixed-status")),
+            (vec![Ok, Error], Some("correct.status")),
+            (vec![Unknown(7)], Some("correct.status")),
+        ] {
+            assert_eq!(status_finding(&statuses).map(|f| f.defence), expected.map(str::to_owned), "{statuses:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! What is right: the reference's outputs, and the error that an honest implementation makes.
+
+use crate::bench::Bench;
+use crate::compare;
+use crate::event::{Event, Sink};
+use crate::outputs::Outputs;
+use crate::request::{self, Sweeper};
+use crate::scenario_state::{FixedContent, ScenarioState};
+use crate::settings::Mode;
+use crate::staging::{Constants, Drawn, Staged};
+use kernelseek_core::case::Case;
+use kernelseek_device::client::{DeviceError, Worker};
+use kernelseek_device::protocol::{Entry, Status};
+use kernelseek_numerics::content::{Content, Distribution};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Seed of the constants that fixed contents are computed with.
+pub const FIXED_CONSTANTS: u64 = 0x0c05_7a47;
+/// Fewest fixed contents of a scenario.
+const FIXED: usize = 4;
+/// How long the reference may take for one call.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Why the oracle has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum OracleError {
+    /// The reference's worker failed.
+    #[error("the reference failed on scenario `{scenario}`")]
+    Reference {
+        /// Scenario id.
+        scenario: String,
+        /// Why.
+        #[source]
+        source: DeviceError,
+    },
+    /// The reference declined or reported an error.
+    #[error("the reference answered {status:?} on scenario `{scenario}`")]
+    Status {
+        /// Scenario id.
+        scenario: String,
+        /// What it answered.
+        status: Status,
+    },
+    /// The seed failed on a fixed content.
+    #[error("the seed failed on a fixed content of scenario `{scenario}`")]
+    Seed {
+        /// Scenario id.
+        scenario: String,
+        /// Why.
+        #[source]
+        source: DeviceError,
+    },
+    /// A content could not be generated.
+    #[error("scenario `{scenario}`: the content cannot be generated")]
+    Content {
+        /// Scenario id.
+        scenario: String,
+        /// Why.
+        #[source]
+        source: kernelseek_numerics::content::ContentError,
+    },
+}
+
+/// The reference's worker and the cache of its answers.
+#[derive(Debug)]
+pub struct Oracle {
+    bench: Bench,
+    cache: PathBuf,
+    worker: Option<(Worker, String)>,
+    sweeper: Sweeper,
+}
+
+impl Oracle {
+    /// An oracle that caches under `cache`. Nothing is started yet.
+    #[must_use]
+    pub fn new(bench: &Bench, cache: PathBuf) -> Self {
+        Self { bench: bench.clone(), cache, worker: None, sweeper: Sweeper::default() }
+    }
+
+    /// Computes the fixed contents of a scenario (or finds them in the cache) and the seed's error on them.
+    ///
+    /// # Errors
+    /// When the reference or the seed fails.
+    pub fn prepare(
+        &mut self,
+        state: &mut ScenarioState,
+        seed: &mut Worker,
+        sink: &mut dyn Sink,
+    ) -> Result<(), OracleError> {
+        let scenario = state.case.id.clone();
+        let failed = |source| OracleError::Seed { scenario: scenario.clone(), source };
+        let constants = Constants::draw(&state.case, &state.constant, FIXED_CONSTANTS)
+            .map_err(|source| OracleError::Content { scenario: scenario.clone(), source })?;
+        seed.map(&state.case, 2, PATIENCE).map_err(failed)?;
+        if let Some(arena) = seed.arena_mut() {
+            request::arm_redzones(arena);
+            constants.load(arena);
+        }
+        if seed.offers().prepare {
+            seed.call(Entry::Prepare, &[0], PATIENCE, |_, _| {}).map_err(failed)?;
+        }
+        let mut told = false;
+        for content in fixed_contents(&state.case, self.bench.reference.hash()) {
+            let drawn = Drawn { content, mutation: None };
+            let mut staged = Staged::new(&state.case);
+            staged
+                .fill(&state.case, &state.kinds, drawn, content.seed, Some(&constants))
+                .map_err(|source| OracleError::Content { scenario: scenario.clone(), source })?;
+            let file = self.cache_file(&state.case, &content, false);
+            let reference = match read_outputs(&file, &state.case) {
+                Some(outputs) => outputs,
+                None => {
+                    if !std::mem::replace(&mut told, true) {
+                        sink.on(&Event::Referencing { scenario: scenario.clone() });
+                    }
+                    let outputs = self.compute(&state.case, &staged, false)?;
+                    write_outputs(&file, &outputs);
+                    outputs
+                }
+            };
+            let slots = [0];
+            let returned = request::send(
+                seed,
+                Entry::Main,
+                &state.case,
+                std::slice::from_ref(&staged),
+                &slots,
+                Mode::Warm,
+                &mut self.sweeper,
+                PATIENCE,
+            )
+            .map_err(failed)?;
+            if let Some(outputs) = returned.outputs.first() {
+                compare::extend_yardstick(state, &reference, outputs, content.distribution);
+            }
+            if self.bench.model.is_some() {
+                let file = self.cache_file(&state.case, &content, true);
+                let model = match read_outputs(&file, &state.case) {
+                    Some(outputs) => outputs,
+                    None => {
+                        let outputs = self.compute(&state.case, &staged, true)?;
+                        write_outputs(&file, &outputs);
+                        outputs
+                    }
+                };
+                compare::extend_yardstick(state, &reference, &model, content.distribution);
+            }
+            state.fixed.push(FixedContent { content, reference });
+        }
+        Ok(())
+    }
+
+    /// The outputs of the reference (or of the precision model) on one content.
+    ///
+    /// # Errors
+    /// When the reference fails.
+    pub fn compute(&mut self, case: &Case, staged: &Staged, model: bool) -> Result<Outputs, OracleError> {
+        let failed = |source| OracleError::Reference { scenario: case.id.clone(), source };
+        let mut worker = match self.worker.take() {
+            Some((worker, mapped)) if mapped == case.id => worker,
+            Some((mut worker, _)) => {
+                worker.map(case, 1, PATIENCE).map_err(failed)?;
+                worker
+            }
+            None => {
+                let mut worker = self.bench.spawn_reference().map_err(failed)?;
+                worker.map(case, 1, PATIENCE).map_err(failed)?;
+                worker
+            }
+        };
+        let mut outputs = Outputs::default();
+        if let Some(arena) = worker.arena_mut() {
+            for (index, bytes) in staged.storages.iter().enumerate() {
+                arena.data_mut(0, index).copy_from_slice(bytes);
+            }
+        }
+        let entry = if model { Entry::Model } else { Entry::Main };
+        let answer = worker
+            .call(entry, &[0], PATIENCE, |arena, _| outputs = Outputs::gather(case, |storage| arena.data(0, storage)))
+            .map_err(failed)?;
+        self.worker = Some((worker, case.id.clone()));
+        match answer.statuses.first() {
+            Some(Status::Ok) => Ok(outputs),
+            other => Err(OracleError::Status {
+                scenario: case.id.clone(),
+                status: other.copied().unwrap_or(Status::Unknown(-1)),
+            }),
+        }
+    }
+
+    fn cache_file(&self, case: &Case, content: &Content, model: bool) -> PathBuf {
+        let mut hasher = blake3::Hasher::new();
+        // The generators are part of what the outputs depend on: their name is versioned.
+        for part in [
+            self.bench.reference.hash(),
+            kernelseek_numerics::rng::STREAM,
+            &serde_json::to_string(case).unwrap_or_default(),
+            &format!("{content:?}"),
+            if model { "model" } else { "reference" },
+        ] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        self.cache.join(format!("{}.out", hasher.finalize().to_hex()))
+    }
+}
+
+/// The fixed contents of a case: each distribution that any of its tensors knows, nominal ones up to four.
+#[must_use]
+pub fn fixed_contents(case: &Case, salt: &str) -> Vec<Content> {
+    let families = kernelseek_numerics::content::stress_families(case);
+    let mut distributions = vec![Distribution::Nominal];
+    distributions.extend(families.into_iter().map(Distribution::Stress));
+    while distributions.len() < FIXED {
+        distributions.push(Distribution::Nominal);
+    }
+    distributions
+        .into_iter()
+        .enumerate()
+        .map(|(index, distribution)| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(salt.as_bytes()).update(case.id.as_bytes()).update(&[index as u8]);
+            let mut seed = [0; 8];
+            hasher.finalize_xof().fill(&mut seed);
+            Content { distribution, seed: u64::from_le_bytes(seed) }
+        })
+        .collect()
+}
+
+/// Reads cached outputs; anything that does not fit is as good as absent.
+fn read_outputs(file: &Path, case: &Case) -> Option<Outputs> {
+    let bytes = std::fs::read(file).ok()?;
+    let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
+    if blake3::hash(body).as_bytes() != sum {
+        return None;
+    }
+    let mut rest = body;
+    let mut tensors = Vec::new();
+    for tensor in &case.tensors {
+        let wanted = if tensor.role.is_output() && tensor.is_present() { tensor.len() * tensor.dtype.size() } else { 0 };
+        let (bytes, tail) = rest.split_at_checked(wanted)?;
+        tensors.push(bytes.to_vec());
+        rest = tail;
+    }
+    rest.is_empty().then_some(Outputs { tensors })
+}
+
+/// Writes outputs to the cache. A cache that cannot be written only costs time.
+fn write_outputs(file: &Path, outputs: &Outputs) {
+    let mut bytes: Vec<u8> = outputs.tensors.concat();
+    let sum = blake3::hash(&bytes);
+    bytes.extend_from_slice(sum.as_bytes());
+    let Some(folder) = file.parent() else { return };
+    let temporary = file.with_extension(format!("tmp{}", std::process::id()));
+    if std::fs::create_dir_all(folder).is_ok() && std::fs::write(&temporary, bytes).is_ok() {
+        let _ = std::fs::rename(&temporary, file);
+    }
+}

@@ -1,0 +1,187 @@
+//! What is known about one scenario while it is being evaluated.
+
+use crate::outputs::Outputs;
+use crate::staging::StorageKinds;
+use kernelseek_core::case::Case;
+use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::verdict::WorstError;
+use kernelseek_numerics::content::{Content, Distribution};
+use kernelseek_numerics::judge::Yardstick;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Times of one pair of requests on the same contents, nanoseconds by the supervisor's clock unless named inner.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Calls in each request.
+    pub n: u32,
+    /// The seed's request.
+    pub seed_ns: f64,
+    /// The candidate's request.
+    pub candidate_ns: f64,
+    /// Sum of the seed's calls by its worker's clock.
+    pub seed_inner_ns: f64,
+    /// Sum of the candidate's calls by its worker's clock.
+    pub candidate_inner_ns: f64,
+    /// Whether the seed went first.
+    pub seed_first: bool,
+}
+
+/// What one worker instance of each side contributed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Instance {
+    /// Its pairs, warm-up excluded.
+    pub pairs: Vec<Pair>,
+    /// First request of the seed's fresh worker, nanoseconds a call.
+    pub seed_first_ns: f64,
+    /// First request of the candidate's fresh worker, nanoseconds a call.
+    pub candidate_first_ns: f64,
+    /// `prepare` of the candidate, nanoseconds.
+    pub prepare_ns: Option<f64>,
+}
+
+/// A fixed content with the reference's outputs.
+#[derive(Debug, Clone)]
+pub struct FixedContent {
+    /// The content.
+    pub content: Content,
+    /// The reference's outputs on it.
+    pub reference: Outputs,
+}
+
+/// State of one scenario.
+#[derive(Debug)]
+pub struct ScenarioState {
+    /// The resolved scenario.
+    pub case: Case,
+    /// Its storages.
+    pub kinds: StorageKinds,
+    /// Whether constants exist.
+    pub constant: Vec<bool>,
+    /// Fixed contents with cached references, drawn on fixed constants.
+    pub fixed: Vec<FixedContent>,
+    /// Error yardstick of each output tensor and distribution.
+    pub yardsticks: BTreeMap<(usize, Distribution), Yardstick>,
+    /// Instances measured so far.
+    pub instances: Vec<Instance>,
+    /// Findings so far.
+    pub findings: Vec<Finding>,
+    /// Closest approach to a bound.
+    pub worst: Option<WorstError>,
+    /// Contents compared.
+    pub contents: usize,
+    /// Contents compared with the reference.
+    pub referenced: usize,
+    /// Mismatches with the partner that the reference still has to settle, beyond the arbitration budget.
+    pub unsettled: usize,
+    /// Arbitrations done.
+    pub arbitrated: usize,
+    /// Calls answered `KS_OK` and `KS_UNSUPPORTED`.
+    pub answered: usize,
+    /// Calls that the candidate declined.
+    pub declined: usize,
+    /// First output seen for each fixed content, for problems that ask for bit-equal repeats.
+    pub repeats: BTreeMap<u64, Outputs>,
+    /// Processor time used without a request, and how long the probe ran, in seconds.
+    pub idle: (f64, f64),
+    /// Audited and found clean.
+    pub audited: bool,
+    /// Index of the next secret content.
+    pub next_content: u64,
+}
+
+impl ScenarioState {
+    /// Nothing measured yet.
+    #[must_use]
+    pub fn new(case: Case) -> Self {
+        let kinds = StorageKinds::of(&case);
+        let constant = kernelseek_device::layout::ArenaLayout::new(&case, 1).constant;
+        Self {
+            case,
+            kinds,
+            constant,
+            fixed: Vec::new(),
+            yardsticks: BTreeMap::new(),
+            instances: Vec::new(),
+            findings: Vec::new(),
+            worst: None,
+            contents: 0,
+            referenced: 0,
+            unsettled: 0,
+            arbitrated: 0,
+            answered: 0,
+            declined: 0,
+            repeats: BTreeMap::new(),
+            idle: (0.0, 0.0),
+            audited: false,
+            next_content: 0,
+        }
+    }
+
+    /// Adds a finding; one of each defence is enough, later ones only add evidence.
+    pub fn find(&mut self, finding: Finding) {
+        const MOST_EVIDENCE: usize = 6;
+        match self.findings.iter_mut().find(|f| f.defence == finding.defence && f.severity == finding.severity) {
+            Some(known) => {
+                let free = MOST_EVIDENCE.saturating_sub(known.evidence.len());
+                known.evidence.extend(finding.evidence.into_iter().take(free));
+            }
+            None => self.findings.push(finding),
+        }
+    }
+
+    /// Whether a failure makes further measurement pointless.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.findings.iter().any(|f| f.severity == Severity::Fail)
+    }
+
+    /// Notes how close an output came to its bound.
+    pub fn note_worst(&mut self, tensor: &str, rule: &str, ratio: f64) {
+        if self.worst.as_ref().is_none_or(|w| !(ratio <= w.ratio)) {
+            self.worst = Some(WorstError { tensor: tensor.to_owned(), rule: rule.to_owned(), ratio });
+        }
+    }
+
+    /// Median time of one call of each side over all pairs, nanoseconds, overhead of the request removed.
+    #[must_use]
+    pub fn per_call(&self, side: impl Fn(&Pair) -> f64) -> Option<f64> {
+        let overhead = self.overhead_ns();
+        let times: Vec<f64> = self
+            .instances
+            .iter()
+            .flat_map(|i| &i.pairs)
+            .map(|p| (side(p) - overhead).max(0.0) / f64::from(p.n.max(1)))
+            .collect();
+        kernelseek_numerics::stats::median(&times)
+    }
+
+    /// Fixed cost of a request by the supervisor's clock: what the seed's requests take beyond the sum of their
+    /// calls. The seed's worker is trusted, so its clock may be believed here, and the same cost is taken off both
+    /// sides: a candidate cannot change it.
+    #[must_use]
+    pub fn overhead_ns(&self) -> f64 {
+        let extra: Vec<f64> =
+            self.instances.iter().flat_map(|i| &i.pairs).map(|p| (p.seed_ns - p.seed_inner_ns).max(0.0)).collect();
+        kernelseek_numerics::stats::median(&extra).unwrap_or(0.0)
+    }
+
+    /// Logarithms of seed time over candidate time, instance by instance.
+    #[must_use]
+    pub fn log_ratios(&self) -> Vec<Vec<f64>> {
+        let overhead = self.overhead_ns();
+        self.instances
+            .iter()
+            .map(|i| {
+                i.pairs
+                    .iter()
+                    .filter_map(|p| {
+                        let ratio = (p.seed_ns - overhead) / (p.candidate_ns - overhead);
+                        (ratio > 0.0 && ratio.is_finite()).then(|| ratio.ln())
+                    })
+                    .collect::<Vec<f64>>()
+            })
+            .filter(|pairs| !pairs.is_empty())
+            .collect()
+    }
+}

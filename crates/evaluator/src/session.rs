@@ -1,0 +1,516 @@
+//! Everything an evaluation stands on, prepared: the problem, the toolchain, the builds, the bench.
+
+use crate::bench::{Artifact, Bench};
+use crate::calibration::Calibration;
+use crate::evaluate;
+use crate::event::{Event, Side, Sink};
+use crate::measure::MeasureError;
+use crate::problem_files::{ProblemError, ProblemFiles};
+use crate::runner::SandboxedRunner;
+use crate::settings::{Settings, Tier};
+use kernelseek_core::case::Case;
+use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::problem::Language;
+use kernelseek_device::peaks::Peaks;
+use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
+use kernelseek_inspect::elf;
+use kernelseek_inspect::{PathClass, Policy, rules};
+use kernelseek_toolchain::{Build, BuildError, Builder, Cache, Recipe, SearchPlaces, Toolchain, ToolchainError};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Least deadline of anything asked of a worker.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why a session cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The problem is not usable.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// There is no compiler.
+    #[error(transparent)]
+    Toolchain(#[from] ToolchainError),
+    /// The seed or the reference does not build.
+    #[error("the {} of the problem does not build", .side.as_str())]
+    Build {
+        /// Which.
+        side: Side,
+        /// Why.
+        #[source]
+        source: BuildError,
+    },
+    /// The candidate's build failed for a reason that is not the candidate's.
+    #[error("the candidate cannot be built")]
+    CandidateBuild(#[source] BuildError),
+    /// A file cannot be written or read.
+    #[error("{path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The reference is Python and there is none.
+    #[error("the reference is a Python module and no `python3` was found")]
+    NoPython,
+    /// A language that has no recipe yet.
+    #[error("{path}: {what} is not supported yet")]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// The language or feature.
+        what: String,
+    },
+    /// Held-out scenarios cannot be drawn.
+    #[error("held-out scenarios cannot be drawn: {0}")]
+    HeldOut(String),
+    /// The seed could not be calibrated.
+    #[error("the seed cannot be compared with itself")]
+    Calibration(#[source] Box<MeasureError>),
+}
+
+/// Whose fault a [`SessionError`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// One of the user's files.
+    Input,
+    /// A compiler or interpreter.
+    Toolchain,
+    /// The machine or the harness.
+    Harness,
+}
+
+impl SessionError {
+    /// Whose fault it is and what to do about it.
+    #[must_use]
+    pub fn advice(&self) -> (Fault, Option<String>) {
+        match self {
+            Self::Problem(_) | Self::HeldOut(_) => (Fault::Input, None),
+            Self::Toolchain(error) => (Fault::Toolchain, error.hint().map(str::to_owned)),
+            Self::Build { source, .. } | Self::CandidateBuild(source) => match source {
+                BuildError::Compile { .. } => (Fault::Input, Some("fix the source; it is built with the flags in [build]".into())),
+                _ => (Fault::Toolchain, Some("run `kernelseek doctor`".into())),
+            },
+            Self::File { .. } => (Fault::Harness, None),
+            Self::NoPython => (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into())),
+            Self::Unsupported { .. } => (Fault::Input, Some("write it in C or C++".into())),
+            Self::Calibration(_) => (Fault::Harness, Some("run `kernelseek check`".into())),
+        }
+    }
+}
+
+/// A prepared session.
+#[derive(Debug)]
+pub struct Session {
+    /// The problem.
+    pub files: ProblemFiles,
+    settings: Settings,
+    candidate_path: Option<PathBuf>,
+    toolchain: Toolchain,
+    header_folder: PathBuf,
+    seed: Option<Build>,
+    candidate: Option<Build>,
+}
+
+impl Session {
+    /// Reads the problem and finds the toolchain. Builds nothing yet.
+    ///
+    /// # Errors
+    /// When the problem is malformed or there is no compiler.
+    pub fn open(folder: &Path, candidate: Option<&Path>, settings: &Settings) -> Result<Self, SessionError> {
+        let files = ProblemFiles::load(folder, settings.set.as_deref())?;
+        let toolchain = kernelseek_toolchain::discover(&SearchPlaces {
+            cc: settings.cc.clone(),
+            cxx: settings.cxx.clone(),
+            path: settings.path.clone(),
+        })?;
+        let header = kernelseek_core::header::header(&files.problem);
+        let key = blake3::hash(header.as_bytes()).to_hex();
+        let header_folder = settings.headers().join(&key.as_str()[..16]);
+        write_if_changed(&header_folder.join(format!("{}.h", files.problem.name)), &header)?;
+        let candidate_path = candidate
+            .map(|path| {
+                path.canonicalize().map_err(|source| SessionError::File { path: path.to_owned(), source })
+            })
+            .transpose()?;
+        Ok(Self {
+            files,
+            settings: settings.clone(),
+            candidate_path,
+            toolchain,
+            header_folder,
+            seed: None,
+            candidate: None,
+        })
+    }
+
+    /// The toolchain.
+    #[must_use]
+    pub const fn toolchain(&self) -> &Toolchain {
+        &self.toolchain
+    }
+    /// Folder of the generated header.
+    #[must_use]
+    pub fn header_folder(&self) -> &Path {
+        &self.header_folder
+    }
+    /// The candidate's source as it is shown.
+    #[must_use]
+    pub fn candidate_name(&self) -> String {
+        let name = self.candidate_path.as_ref().and_then(|p| p.file_name());
+        name.map_or_else(|| "candidate".to_owned(), |n| n.to_string_lossy().into_owned())
+    }
+    /// The candidate's source.
+    #[must_use]
+    pub fn candidate_path(&self) -> Option<&Path> {
+        self.candidate_path.as_deref()
+    }
+    /// Hash of the candidate's build; empty before it.
+    #[must_use]
+    pub fn candidate_hash(&self) -> String {
+        self.candidate.as_ref().map_or_else(String::new, |b| b.candidate.to_string())
+    }
+    /// Hash of the seed's build; empty before it.
+    #[must_use]
+    pub fn seed_hash(&self) -> String {
+        self.seed.as_ref().map_or_else(String::new, |b| b.candidate.to_string())
+    }
+    /// The candidate's build, once there is one.
+    #[must_use]
+    pub const fn candidate_build(&self) -> Option<&Build> {
+        self.candidate.as_ref()
+    }
+    /// The compiler in a few words.
+    #[must_use]
+    pub fn compiler(&self) -> String {
+        self.toolchain.compilers().next().map_or_else(|| "none".to_owned(), |c| c.version.lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Builds `source` with the problem's recipe.
+    ///
+    /// # Errors
+    /// When it does not compile or the compiler does not run.
+    pub fn build(&self, source: &Path, side: Side, sink: &mut dyn Sink) -> Result<Build, SessionErrorOrBuild> {
+        sink.on(&Event::Building { side });
+        let start = Instant::now();
+        let workspace = source.parent().unwrap_or(Path::new("/")).to_owned();
+        let recipe = Recipe {
+            sources: vec![source.file_name().map_or_else(|| source.to_owned(), PathBuf::from)],
+            include_dirs: vec![self.header_folder.clone()],
+            defines: Vec::new(),
+            flags: self.files.problem.build.flags.clone(),
+            link: self.files.problem.build.link.clone(),
+        };
+        let runner = SandboxedRunner::new(&self.settings.helper);
+        let cache_folder = self.settings.build_cache();
+        let cache = Cache::open(&cache_folder)
+            .map_err(|source| SessionErrorOrBuild::Session(SessionError::File { path: cache_folder, source }))?;
+        let build = Builder::new(runner)
+            .build(&self.toolchain, &recipe, &workspace, &cache)
+            .map_err(SessionErrorOrBuild::Build)?;
+        sink.on(&Event::Built { side, cached: build.cached, seconds: start.elapsed().as_secs_f64() });
+        Ok(build)
+    }
+
+    /// Builds the candidate. The inner error is the candidate's fault.
+    ///
+    /// # Errors
+    /// When the harness cannot build.
+    pub fn candidate(&mut self, sink: &mut dyn Sink) -> Result<Result<Artifact, Vec<Finding>>, SessionError> {
+        let Some(path) = self.candidate_path.clone() else {
+            let seed = self.seed_build(sink)?;
+            return Ok(Ok(native(&seed)));
+        };
+        match self.build(&path, Side::Candidate, sink) {
+            Ok(build) => {
+                let artifact = native(&build);
+                self.candidate = Some(build);
+                Ok(Ok(artifact))
+            }
+            Err(SessionErrorOrBuild::Build(BuildError::Compile { text, .. })) => {
+                let mut finding =
+                    Finding::new("built.compile", Severity::Fail, "the candidate does not compile");
+                finding.evidence = text.lines().take(12).map(str::to_owned).collect();
+                Ok(Err(vec![finding.with_next("fix the first error; `kernelseek build` shows the whole output")]))
+            }
+            Err(SessionErrorOrBuild::Build(source)) => Err(SessionError::CandidateBuild(source)),
+            Err(SessionErrorOrBuild::Session(error)) => Err(error),
+        }
+    }
+
+    fn seed_build(&mut self, sink: &mut dyn Sink) -> Result<Build, SessionError> {
+        if let Some(build) = &self.seed {
+            return Ok(build.clone());
+        }
+        let path = self.files.path(&self.files.problem.seed.path)?;
+        let build = self.build(&path, Side::Seed, sink).map_err(|e| e.of(Side::Seed))?;
+        self.seed = Some(build.clone());
+        Ok(build)
+    }
+
+    fn reference(&self, sink: &mut dyn Sink) -> Result<Artifact, SessionError> {
+        let path = self.files.path(&self.files.problem.reference.source.path)?;
+        if self.files.problem.reference.source.language == Language::Python {
+            let text = std::fs::read(&path).map_err(|source| SessionError::File { path: path.clone(), source })?;
+            let hash = blake3::hash(&text).to_hex().to_string();
+            return Ok(Artifact::Python { interpreter: self.python()?, path, hash });
+        }
+        let build = self.build(&path, Side::Reference, sink).map_err(|e| e.of(Side::Reference))?;
+        Ok(native(&build))
+    }
+
+    fn python(&self) -> Result<PathBuf, SessionError> {
+        if let Some(python) = &self.settings.python {
+            return Ok(python.clone());
+        }
+        self.settings
+            .path
+            .iter()
+            .map(|folder| folder.join("python3"))
+            .find(|p| p.is_file())
+            .ok_or(SessionError::NoPython)
+    }
+
+    /// What the candidate's binary and header closure say.
+    ///
+    /// # Errors
+    /// When the built library cannot be read.
+    pub fn inspect(&self, _sink: &mut dyn Sink) -> Result<Vec<Finding>, SessionError> {
+        self.candidate.as_ref().map_or_else(|| Ok(Vec::new()), |build| self.inspect_build(build))
+    }
+
+    /// What a build's binary and header closure say.
+    ///
+    /// # Errors
+    /// When the built library cannot be read.
+    pub fn inspect_build(&self, build: &Build) -> Result<Vec<Finding>, SessionError> {
+        let bytes = std::fs::read(&build.artifact)
+            .map_err(|source| SessionError::File { path: build.artifact.clone(), source })?;
+        let facts = match elf::facts(&bytes) {
+            Ok(facts) => facts,
+            Err(error) => {
+                return Ok(vec![
+                    Finding::new("allowed.format", Severity::Fail, "the built library cannot be read")
+                        .with_evidence(error.to_string()),
+                ]);
+            }
+        };
+        let constraints = &self.files.problem.constraints;
+        let policy = Policy::cpu(&self.files.problem.name)
+            .allow_imports(constraints.allow_imports.iter().cloned())
+            .deny_headers(constraints.deny_headers.iter().cloned())
+            .allow_linked(&self.files.problem.build.link);
+        Ok(rules::findings(&facts, &build.closure, &policy))
+    }
+
+    /// The cases that the tier evaluates.
+    ///
+    /// # Errors
+    /// When a scenario cannot be resolved.
+    pub fn cases(&self) -> Result<Vec<Case>, SessionError> {
+        let ids = if !self.settings.only.is_empty() {
+            self.settings.only.clone()
+        } else if self.settings.tier == Tier::Quick {
+            self.files.quick_ids()
+        } else {
+            Vec::new()
+        };
+        Ok(self.files.resolve(&self.files.select(&ids)?)?)
+    }
+
+    /// The quick cases, whatever the tier.
+    ///
+    /// # Errors
+    /// When a scenario cannot be resolved.
+    pub fn quick_cases(&self) -> Result<Vec<Case>, SessionError> {
+        Ok(self.files.resolve(&self.files.select(&self.files.quick_ids())?)?)
+    }
+
+    /// Freshly drawn held-out cases, if the problem has a rule for them.
+    ///
+    /// # Errors
+    /// When the rule cannot be satisfied.
+    pub fn held_out(&self) -> Result<Option<Vec<Case>>, SessionError> {
+        let Some(rule) = &self.files.problem.held_out else { return Ok(None) };
+        let mut dice = crate::dice::Dice::new(&self.settings.secret, "held-out");
+        let drawn =
+            kernelseek_core::held_out::draw(&self.files.problem, &self.files.scenarios, dice.bits(), rule.share)
+                .map_err(|e| SessionError::HeldOut(e.to_string()))?;
+        Ok(Some(self.files.resolve(&drawn)?))
+    }
+
+    /// The bench for `cases`.
+    ///
+    /// # Errors
+    /// When the seed or the reference does not build.
+    pub fn bench(&mut self, cases: &[Case], sink: &mut dyn Sink) -> Result<Bench, SessionError> {
+        let seed = native(&self.seed_build(sink)?);
+        let reference = self.reference(sink)?;
+        let python_worker = self.settings.state_dir.join("python_worker.py");
+        write_if_changed(&python_worker, kernelseek_device::PYTHON_WORKER)?;
+        let constraints = &self.files.problem.constraints;
+        let threads = constraints.threads.max(1) as usize;
+        let division = Division::new(&allowed_cpus(), threads);
+        kernelseek_device::topology::pin_self(&division.supervisor);
+        // Held-out cases are up to some tens of percent larger than the listed ones.
+        let largest_arena = 2 * Bench::arena_bytes(cases, self.settings.effort.max_slots);
+        Ok(Bench {
+            helper: self.settings.helper.clone(),
+            python_worker,
+            entry: self.files.problem.name.clone(),
+            model: self.files.problem.reference.model.clone(),
+            seed,
+            reference,
+            division,
+            threads,
+            memory: constraints.memory_mb << 20,
+            largest_arena,
+            deterministic: constraints.deterministic,
+            deadline: DEADLINE,
+            namespaces: self.settings.namespaces,
+            lockdown: self.settings.lockdown,
+        })
+    }
+
+    /// The machine's peaks: measured once and kept with the machine's identity.
+    pub fn peaks(&self, sink: &mut dyn Sink) -> Peaks {
+        let identity = serde_json::to_string(&CpuIdentity::read()).unwrap_or_default();
+        let key = blake3::hash(identity.as_bytes()).to_hex();
+        let file = self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]));
+        if let Some(peaks) = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+            return peaks;
+        }
+        sink.on(&Event::MeasuringPeaks);
+        let peaks = Peaks::measure();
+        if let Ok(text) = serde_json::to_vec_pretty(&peaks) {
+            // A file that cannot be kept only costs the measurement again.
+            let _ = std::fs::write(&file, text);
+        }
+        peaks
+    }
+
+    /// The seed's spread against itself: kept from before, measured now, or assumed for a quick evaluation.
+    ///
+    /// # Errors
+    /// When the seed fails.
+    pub fn calibration(
+        &self,
+        bench: &Bench,
+        cases: &[Case],
+        sink: &mut dyn Sink,
+    ) -> Result<Calibration, SessionError> {
+        let kept = Calibration::load(&self.calibration_file(bench));
+        if let Some(kept) = kept
+            && (kept.covers(cases.iter().map(|c| c.id.as_str())) || !self.settings.calibrate)
+        {
+            return Ok(kept);
+        }
+        if !self.settings.calibrate {
+            return Ok(Calibration { pooled: crate::calibration::PRIOR, geomean: 1.0, ..Calibration::default() });
+        }
+        self.recalibrate(bench, cases, sink)
+    }
+
+    /// Measures the seed against itself and keeps the result.
+    ///
+    /// # Errors
+    /// When the seed fails.
+    pub fn recalibrate(
+        &self,
+        bench: &Bench,
+        cases: &[Case],
+        sink: &mut dyn Sink,
+    ) -> Result<Calibration, SessionError> {
+        sink.on(&Event::Calibrating { scenarios: cases.len() });
+        let file = self.calibration_file(bench);
+        let mut calibration = evaluate::calibrate(bench, &self.settings, cases.to_vec(), sink)
+            .map_err(|e| SessionError::Calibration(Box::new(e)))?;
+        if let Some(kept) = Calibration::load(&file) {
+            calibration.absorb(kept);
+        }
+        calibration.save(&file);
+        Ok(calibration)
+    }
+
+    fn calibration_file(&self, bench: &Bench) -> PathBuf {
+        let mut hasher = blake3::Hasher::new();
+        for part in [
+            self.files.hash.as_str(),
+            bench.seed.hash(),
+            &serde_json::to_string(&self.settings.mode).unwrap_or_default(),
+            &serde_json::to_string(&CpuIdentity::read()).unwrap_or_default(),
+        ] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        Calibration::file(&self.settings.state_dir, &hasher.finalize().to_hex()[..24])
+    }
+
+    /// Whether the candidate's sources changed while they were being evaluated.
+    #[must_use]
+    pub fn changed_since(&self) -> Option<Finding> {
+        let changed = self.candidate_sources().into_iter().find(|(path, hash)| !has_hash(path, hash))?;
+        Some(
+            Finding::new("stale.source", Severity::Unproven, "a source changed during the evaluation")
+                .with_evidence(changed.0.display().to_string())
+                .with_next("evaluate again"),
+        )
+    }
+
+    /// The candidate's own files that its build read, with their hashes.
+    #[must_use]
+    pub fn candidate_sources(&self) -> Vec<(PathBuf, String)> {
+        let (Some(build), Some(path)) = (&self.candidate, &self.candidate_path) else { return Vec::new() };
+        let workspace = path.parent().unwrap_or(Path::new("/"));
+        build
+            .sources
+            .iter()
+            .filter(|f| f.class == PathClass::Workspace)
+            .map(|f| (workspace.join(&f.name), f.hash.clone()))
+            .collect()
+    }
+}
+
+/// Whether a file still has this BLAKE3 hash.
+#[must_use]
+pub fn has_hash(path: &Path, hash: &str) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| blake3::hash(&bytes).to_hex().as_str() == hash)
+}
+
+/// An error of [`Session::build`].
+#[derive(Debug)]
+pub enum SessionErrorOrBuild {
+    /// Not the compiler's.
+    Session(SessionError),
+    /// The compiler's.
+    Build(BuildError),
+}
+
+impl SessionErrorOrBuild {
+    /// The session error that this is when `side` must build.
+    #[must_use]
+    pub fn of(self, side: Side) -> SessionError {
+        match self {
+            Self::Session(error) => error,
+            Self::Build(source) => SessionError::Build { side, source },
+        }
+    }
+}
+
+fn native(build: &Build) -> Artifact {
+    Artifact::Native { path: build.artifact.clone(), hash: build.candidate.to_string() }
+}
+
+fn write_if_changed(path: &Path, text: &str) -> Result<(), SessionError> {
+    if std::fs::read_to_string(path).is_ok_and(|known| known == text) {
+        return Ok(());
+    }
+    let fail = |source| SessionError::File { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(fail)?;
+    }
+    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
+    std::fs::write(&temporary, text).map_err(fail)?;
+    std::fs::rename(&temporary, path).map_err(fail)
+}

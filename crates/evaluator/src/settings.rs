@@ -1,0 +1,123 @@
+//! What the caller decides about an evaluation, resolved: no environment, no defaults left to look up.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How much work an evaluation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// One or a few scenarios, seconds.
+    Quick,
+    /// The visible grid.
+    Default,
+    /// More contents, held-out scenarios, a second mode, a sanitizer. Only this tier satisfies a goal.
+    Full,
+}
+
+/// What the caches hold when a call begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The slot's buffers are evicted from every cache level before the request.
+    Cold,
+    /// The slot's buffers are where the supervisor's writes left them, in the shared cache level if they fit.
+    Warm,
+}
+
+/// Numbers of worker instances, pairs and references. They depend on the tier alone, never on the candidate, so that
+/// a candidate cannot make its own measurement shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Effort {
+    /// Worker instances of each side.
+    pub instances: usize,
+    /// Timed pairs of requests in each instance.
+    pub pairs: usize,
+    /// Most slots of one request.
+    pub max_slots: usize,
+    /// Secret contents compared with the full reference.
+    pub references: usize,
+    /// Interval half-width above which a scenario is UNRESOLVED.
+    pub margin: f64,
+    /// Confidence of intervals.
+    pub confidence: f64,
+    /// Time that one request should stay under; fewer slots are drawn for slower kernels.
+    pub request_budget: Duration,
+}
+
+impl Effort {
+    /// The effort of a tier.
+    #[must_use]
+    pub const fn of(tier: Tier) -> Self {
+        let base = Self {
+            instances: 5,
+            pairs: 6,
+            max_slots: 16,
+            references: 2,
+            margin: 0.05,
+            confidence: 0.99,
+            request_budget: Duration::from_millis(40),
+        };
+        match tier {
+            Tier::Quick => Self { instances: 3, pairs: 4, max_slots: 8, references: 1, margin: 0.10, ..base },
+            Tier::Default => base,
+            Tier::Full => Self { instances: 6, pairs: 8, references: 4, ..base },
+        }
+    }
+}
+
+/// Settings of one evaluation.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where caches and records live; outside every workspace.
+    pub state_dir: PathBuf,
+    /// The tool's own binary, started again as worker and build helper.
+    pub helper: PathBuf,
+    /// C compiler, if the caller names one.
+    pub cc: Option<PathBuf>,
+    /// C++ compiler, if the caller names one.
+    pub cxx: Option<PathBuf>,
+    /// Python interpreter, if the caller names one.
+    pub python: Option<PathBuf>,
+    /// Folders to look for programs in.
+    pub path: Vec<PathBuf>,
+    /// Tier.
+    pub tier: Tier,
+    /// Cache state.
+    pub mode: Mode,
+    /// Effort; `Effort::of(tier)` unless the caller knows better.
+    pub effort: Effort,
+    /// Scenario set; the problem's default when `None`.
+    pub set: Option<String>,
+    /// Scenario ids to evaluate; all of the tier's when empty.
+    pub only: Vec<String>,
+    /// Secret that the contents are drawn from; fresh for every evaluation.
+    pub secret: [u8; 32],
+    /// Whether workers enter namespaces of their own, where the machine allows.
+    pub namespaces: bool,
+    /// Whether workers are locked down.
+    pub lockdown: bool,
+    /// Aggregate ratio above which a win is suspicious, relative to the incumbent's.
+    pub suspicious: f64,
+    /// Calibrate the seed against itself when no record of its spread exists.
+    pub calibrate: bool,
+}
+
+impl Settings {
+    /// Folder of the build cache.
+    #[must_use]
+    pub fn build_cache(&self) -> PathBuf {
+        self.state_dir.join("builds")
+    }
+    /// Folder of cached reference outputs.
+    #[must_use]
+    pub fn reference_cache(&self) -> PathBuf {
+        self.state_dir.join("references")
+    }
+    /// Folder of generated headers.
+    #[must_use]
+    pub fn headers(&self) -> PathBuf {
+        self.state_dir.join("headers")
+    }
+}

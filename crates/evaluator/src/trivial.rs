@@ -1,0 +1,133 @@
+//! Trivial candidates: answers that compute nothing. A scenario that accepts one of them proves nothing about any
+//! candidate, so `check` refuses it.
+
+use crate::outputs::Outputs;
+use crate::staging::Staged;
+use kernelseek_core::case::Case;
+use kernelseek_numerics::codec;
+
+/// A way to answer without computing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trivial {
+    /// All zeros.
+    Zeros,
+    /// The mean of the right answer everywhere.
+    Constant,
+    /// The bytes of an input, repeated.
+    CopyOfInput,
+    /// The right answer in the first half, zeros after it.
+    FirstHalf,
+    /// The right answer to another content.
+    Stale,
+    /// The right answer with relative noise many times the seed's own error.
+    Noisy,
+}
+
+impl Trivial {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Zeros, Self::Constant, Self::CopyOfInput, Self::FirstHalf, Self::Stale, Self::Noisy];
+
+    /// Its name as it is printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Zeros => "zeros",
+            Self::Constant => "constant",
+            Self::CopyOfInput => "copy of an input",
+            Self::FirstHalf => "first half",
+            Self::Stale => "another content's answer",
+            Self::Noisy => "noise",
+        }
+    }
+
+    /// Why a problem that accepts this answer is too weak.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Zeros => "the outputs are zero, or the tolerance is larger than they are",
+            Self::Constant => "the outputs hardly vary, or the tolerance is larger than their variation",
+            Self::CopyOfInput => "the outputs equal an input, or the tolerance is larger than the difference",
+            Self::FirstHalf => "half of the outputs is zero or is not compared",
+            Self::Stale => "the outputs do not depend on the inputs",
+            Self::Noisy => "the tolerance is far looser than the outputs' precision",
+        }
+    }
+
+    /// The answer to one content whose right answer is `reference`; `other` is the right answer to another content,
+    /// `noise` the relative size of noise.
+    #[must_use]
+    pub fn answer(self, case: &Case, staged: &Staged, reference: &Outputs, other: &Outputs, noise: f64) -> Outputs {
+        let tensors = case
+            .tensors
+            .iter()
+            .enumerate()
+            .map(|(index, tensor)| {
+                let right = &reference.tensors[index];
+                let size = tensor.dtype.size();
+                match self {
+                    Self::Zeros => vec![0; right.len()],
+                    Self::Constant => {
+                        let values = reference.values(case, index);
+                        let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+                        let mean = finite.iter().sum::<f64>() / finite.len().max(1) as f64;
+                        let mut bytes = vec![0; right.len()];
+                        fill(tensor.dtype, &vec![mean; values.len()], &mut bytes);
+                        bytes
+                    }
+                    Self::CopyOfInput => copy_of_input(case, staged, tensor.dtype, right.len()),
+                    Self::FirstHalf => {
+                        let mut bytes = right.clone();
+                        let half = right.len() / size / 2 * size;
+                        bytes[half..].fill(0);
+                        bytes
+                    }
+                    Self::Stale => other.tensors[index].clone(),
+                    Self::Noisy => {
+                        let step = noise.max(32.0 * tensor.dtype.epsilon()).min(0.5);
+                        let noisy: Vec<f64> = reference
+                            .values(case, index)
+                            .iter()
+                            .enumerate()
+                            .map(|(i, v)| v * (1.0 + if i.is_multiple_of(2) { step } else { -step }))
+                            .collect();
+                        let mut bytes = vec![0; right.len()];
+                        if tensor.dtype.is_float() {
+                            fill(tensor.dtype, &noisy, &mut bytes);
+                        } else {
+                            bytes.clone_from(right);
+                        }
+                        bytes
+                    }
+                }
+            })
+            .collect();
+        Outputs { tensors }
+    }
+
+    /// Whether the answer differs from the right one at all on this case. Where it does not (an empty tensor, an
+    /// integer output without noise) accepting it proves no weakness.
+    #[must_use]
+    pub fn applies(self, answer: &Outputs, reference: &Outputs) -> bool {
+        !matches!(self, Self::Noisy | Self::FirstHalf) || answer != reference
+    }
+}
+
+/// Encodes values; what cannot be encoded stays zero.
+fn fill(dtype: kernelseek_core::dtype::DType, values: &[f64], bytes: &mut [u8]) {
+    let _ = codec::encode(dtype, values, bytes);
+}
+
+fn copy_of_input(case: &Case, staged: &Staged, dtype: kernelseek_core::dtype::DType, bytes: usize) -> Vec<u8> {
+    let source = case
+        .tensors
+        .iter()
+        .filter(|t| t.role.is_input() && t.dtype == dtype)
+        .filter_map(|t| staged.storages.get(t.storage?))
+        .find(|storage| !storage.is_empty());
+    match source {
+        Some(source) => source.iter().copied().cycle().take(bytes).collect(),
+        None => vec![0; bytes],
+    }
+}

@@ -1,0 +1,251 @@
+//! The command line. Types only: commands take resolved settings.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
+/// plausible.
+#[derive(Debug, Parser)]
+#[command(name = "kernelseek", version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 the harness worked · 1 unmet (check, selftest, --exit-code) · 2 usage · 3 your \
+                        files · 4 toolchain · 5 machine or harness · 70 bug")]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// Command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Folder for caches and records [default: $XDG_STATE_HOME/kernelseek]
+    #[arg(long, global = true, value_name = "DIR", env = crate::env_vars::STATE_DIR, hide_env = true)]
+    pub state_dir: Option<PathBuf>,
+    /// C compiler
+    #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::CC, hide_env = true)]
+    pub cc: Option<PathBuf>,
+    /// C++ compiler
+    #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::CXX, hide_env = true)]
+    pub cxx: Option<PathBuf>,
+    /// Print data as JSON on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// No progress, no talk: only data and errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Evaluate a candidate against the seed and the reference on every scenario
+    Eval(Eval),
+    /// Check that a problem can prove anything: trivial answers fail, the seed ties with itself
+    Check(Check),
+    /// Print the C header of a problem's call struct
+    Header(Header),
+    /// Build a source the way `eval` does, and say what was built
+    Build(Build),
+    /// Say what a built library holds: imports, needed libraries, segments, and what breaks the rules
+    Inspect(Inspect),
+    /// Say what this machine offers: compilers, sandbox layers, clocks, caches, peaks
+    Doctor(Doctor),
+    /// Measure the measurement: seed against itself, planted slowdowns, hostile candidates
+    Selftest(Selftest),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Run as a worker. Started by the tool itself.
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+    /// Run a command under the build sandbox. Started by the tool itself.
+    #[command(hide = true, name = "sandbox-exec")]
+    SandboxExec(SandboxExec),
+}
+
+/// Where a problem is and which of its scenarios.
+#[derive(Debug, Clone, Args)]
+pub struct Selection {
+    /// Folder with problem.toml [default: the folder of the source, or its nearest parent that has one]
+    #[arg(long, short, value_name = "DIR")]
+    pub problem: Option<PathBuf>,
+    /// Scenario set [default: the problem's]
+    #[arg(long, value_name = "NAME")]
+    pub set: Option<String>,
+    /// Only these scenarios
+    #[arg(long, short, value_name = "ID", value_delimiter = ',')]
+    pub scenario: Vec<String>,
+}
+
+/// `eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// The candidate: a C or C++ source that defines the problem's entry point
+    #[arg(required_unless_present = "last")]
+    pub candidate: Option<PathBuf>,
+    /// Problem and scenarios.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// One or a few scenarios, for a verdict in about a second
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// More contents, held-out scenarios, a second cache mode
+    #[arg(long)]
+    pub full: bool,
+    /// What the caches hold when a call begins
+    #[arg(long, value_enum, default_value_t = ModeArg::Cold, value_name = "MODE")]
+    pub mode: ModeArg,
+    /// Exit 1 unless the verdict is PASS
+    #[arg(long)]
+    pub exit_code: bool,
+    /// Print the last verdict of the problem again, STALE if anything changed since; evaluates nothing
+    #[arg(long)]
+    pub last: bool,
+    /// Also write the verdict with its raw pairs to this file
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Run the candidate without a sandbox (trust: reduced), for debugging it
+    #[arg(long)]
+    pub no_sandbox: bool,
+}
+
+/// Cache state of timed calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    /// Evicted from every cache level.
+    Cold,
+    /// Where the supervisor's writes left them.
+    Warm,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Folder with problem.toml
+    #[arg(default_value = ".")]
+    pub problem: PathBuf,
+    /// Scenario set [default: the problem's]
+    #[arg(long, value_name = "NAME")]
+    pub set: Option<String>,
+    /// Only these scenarios
+    #[arg(long, short, value_name = "ID", value_delimiter = ',')]
+    pub scenario: Vec<String>,
+}
+
+/// `header`.
+#[derive(Debug, Args)]
+pub struct Header {
+    /// Folder with problem.toml
+    #[arg(default_value = ".")]
+    pub problem: PathBuf,
+}
+
+/// `build`.
+#[derive(Debug, Args)]
+pub struct Build {
+    /// The source
+    pub source: PathBuf,
+    /// Folder with problem.toml [default: the folder of the source, or its nearest parent that has one]
+    #[arg(long, short, value_name = "DIR")]
+    pub problem: Option<PathBuf>,
+    /// Copy the library here
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `inspect`.
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// The library
+    pub file: PathBuf,
+    /// Entry point that it should export
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Measure the machine's peaks again
+    #[arg(long)]
+    pub peaks: bool,
+}
+
+/// `selftest`.
+#[derive(Debug, Args)]
+pub struct Selftest {
+    /// Folder with the problem that stands for all
+    #[arg(long, value_name = "DIR", default_value = "problems/softmax")]
+    pub problem: PathBuf,
+    /// Write everything, raw pairs included, to this file; sections already in it are not run again
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "results/cpu/selftest.json")]
+    pub record: Option<PathBuf>,
+    /// Recompute every figure of a record from its raw pairs and compare
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    pub recompute: Option<PathBuf>,
+    /// Only these sections
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
+    pub section: Vec<Section>,
+    /// Folder with the hostile candidates
+    #[arg(long, value_name = "DIR", default_value = "cheats")]
+    pub cheats: PathBuf,
+    /// Rounds of the hostile section
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub rounds: usize,
+}
+
+/// Sections of the self-test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Section {
+    /// The seed against itself.
+    Aa,
+    /// Planted slowdowns.
+    Slowdown,
+    /// Hostile candidates.
+    Hostile,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// Shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `worker`.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// Inherited socket.
+    pub socket: i32,
+    /// Inherited control page.
+    pub control: i32,
+    /// What the supervisor decided, as JSON.
+    pub spec: String,
+}
+
+/// `sandbox-exec`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct SandboxExec {
+    /// Arguments, understood by the sandbox crate.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
+}

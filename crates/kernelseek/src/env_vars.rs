@@ -1,0 +1,25 @@
+//! Every environment variable that the tool reads. Documented in `docs/reference/environment.md`, which is generated
+//! from [`TABLE`].
+
+/// Where state lives.
+pub const STATE_DIR: &str = "KERNELSEEK_STATE_DIR";
+/// The C compiler.
+pub const CC: &str = "CC";
+/// The C++ compiler.
+pub const CXX: &str = "CXX";
+/// Python for references and baselines.
+pub const PYTHON: &str = "KERNELSEEK_PYTHON";
+/// No colour.
+pub const NO_COLOR: &str = "NO_COLOR";
+
+/// Every variable with its meaning.
+pub const TABLE: [(&str, &str); 8] = [
+    (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
+    ("XDG_STATE_HOME", "State lives in `$XDG_STATE_HOME/kernelseek` unless `KERNELSEEK_STATE_DIR` says otherwise"),
+    ("HOME", "State lives in `$HOME/.local/state/kernelseek` if neither of the above is set"),
+    (CC, "C compiler; the same as `--cc`"),
+    (CXX, "C++ compiler; the same as `--cxx`"),
+    (PYTHON, "Python interpreter for references and baselines written as `def op(call)`"),
+    ("PATH", "Where compilers and interpreters are looked for"),
+    (NO_COLOR, "Any value: no colour"),
+];

@@ -1,0 +1,56 @@
+//! The command line: clap types, resolved settings, the printer, reporters and exit codes. No logic.
+//!
+//! Duty: turn arguments and environment into settings, hand them to the engine, and print what it says. Data goes to
+//! standard output, talk to standard error.
+
+pub mod cli;
+mod commands;
+pub mod env_vars;
+mod error;
+pub mod exit;
+mod printer;
+mod progress;
+mod settings;
+mod style;
+mod table;
+mod verdict_view;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use printer::Printer;
+
+/// Runs the command line and returns the exit code.
+#[must_use]
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap prints help and version to standard output, errors to standard error.
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            let _ = error.print();
+            return code;
+        }
+    };
+    // The hidden entries come first: they must touch nothing that the others set up.
+    match &cli.command {
+        Command::Worker(args) => return commands::worker::run(args),
+        Command::SandboxExec(args) => return commands::worker::sandbox_exec(args),
+        _ => {}
+    }
+    let mut printer = Printer::new(&cli.global);
+    let outcome = match &cli.command {
+        Command::Eval(args) => commands::eval::run(args, &cli.global, &mut printer),
+        Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
+        Command::Header(args) => commands::header::run(args, &mut printer),
+        Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
+        Command::Inspect(args) => commands::inspect::run(args, &mut printer),
+        Command::Doctor(args) => commands::doctor::run(args, &cli.global, &mut printer),
+        Command::Selftest(args) => commands::selftest::run(args, &cli.global, &mut printer),
+        Command::Completions(args) => commands::completions::run(args, &mut printer),
+        Command::Worker(_) | Command::SandboxExec(_) => Ok(exit::OK),
+    };
+    outcome.unwrap_or_else(|error| {
+        printer.error(&error);
+        error.kind.exit_code()
+    })
+}

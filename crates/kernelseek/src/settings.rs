@@ -1,0 +1,81 @@
+//! Arguments and environment, resolved once into what the engine takes.
+
+use crate::cli::Global;
+use crate::error::{CommandError, Kind};
+use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Times the incumbent's aggregate above which a win is audited.
+const SUSPICIOUS: f64 = 1.5;
+
+/// Resolves the settings that every evaluating command shares.
+pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandError> {
+    let helper = std::env::current_exe()
+        .map_err(|e| CommandError::new(Kind::Harness, format!("cannot find this program's own file: {e}")))?;
+    let path = std::env::var_os("PATH").map_or_else(Vec::new, |p| std::env::split_paths(&p).collect());
+    Ok(Settings {
+        state_dir: state_dir(global)?,
+        helper,
+        cc: global.cc.clone(),
+        cxx: global.cxx.clone(),
+        python: std::env::var_os(crate::env_vars::PYTHON).map(PathBuf::from),
+        path,
+        tier,
+        mode: Mode::Cold,
+        effort: Effort::of(tier),
+        set: None,
+        only: Vec::new(),
+        secret: secret()?,
+        namespaces: true,
+        lockdown: true,
+        suspicious: SUSPICIOUS,
+        calibrate: tier != Tier::Quick,
+    })
+}
+
+/// The state folder, made if it does not exist.
+pub(crate) fn state_dir(global: &Global) -> Result<PathBuf, CommandError> {
+    let folder = match &global.state_dir {
+        Some(folder) => folder.clone(),
+        None => match (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")) {
+            (Some(base), _) if !base.is_empty() => PathBuf::from(base).join("kernelseek"),
+            (_, Some(home)) if !home.is_empty() => PathBuf::from(home).join(".local/state/kernelseek"),
+            _ => {
+                return Err(CommandError::new(Kind::Usage, "there is no folder for state")
+                    .with_hint("give `--state-dir DIR`, or set HOME or XDG_STATE_HOME"));
+            }
+        },
+    };
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| CommandError::file(&folder, &e).with_hint("give a writable folder with `--state-dir DIR`"))?;
+    folder.canonicalize().map_err(|e| CommandError::file(&folder, &e))
+}
+
+/// 32 bytes that nobody can guess.
+fn secret() -> Result<[u8; 32], CommandError> {
+    let mut bytes = [0; 32];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|e| CommandError::new(Kind::Harness, format!("no randomness: {e}")))?;
+    Ok(bytes)
+}
+
+/// The folder with problem.toml: the one that was named, or the source's nearest folder that has one.
+pub(crate) fn problem_folder(named: Option<&Path>, source: &Path) -> Result<PathBuf, CommandError> {
+    if let Some(folder) = named {
+        return Ok(folder.to_owned());
+    }
+    let start = source.canonicalize().map_err(|e| {
+        CommandError::file(source, &e).with_hint("name an existing C or C++ source that defines the problem's entry point")
+    })?;
+    start
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.join("problem.toml").is_file())
+        .map(Path::to_owned)
+        .ok_or_else(|| {
+            CommandError::new(Kind::Usage, format!("no problem.toml beside {} or above it", source.display()))
+                .with_hint("name the problem's folder with `--problem DIR`")
+        })
+}

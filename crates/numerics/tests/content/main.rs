@@ -1,0 +1,10 @@
+//! Contents: generators, stress families, reproducibility.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+
+mod common;
+mod generators;
+mod golden;
+mod streams;
+mod stress;
+mod throughput;
