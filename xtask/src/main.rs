@@ -1,1 +1,84 @@
-fn main() {}
+//! Tasks of the project's own: generated reference pages, converted data, and the check that both are current.
+//!
+//! `cargo xtask generate` writes, `cargo xtask generate --check` compares and fails on a difference.
+
+mod attention_grid;
+mod reference;
+
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "xtask", about = "Tasks of the project's own")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Write the generated pages under docs/reference
+    Generate {
+        /// Write nothing; fail if a page differs from what would be written
+        #[arg(long)]
+        check: bool,
+    },
+    /// Convert a published attention grid to the scenario lines of problems/attention_forward
+    AttentionGrid {
+        /// The grid, JSON
+        grid: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Generate { check } => generate(check),
+        Task::AttentionGrid { grid } => convert(&grid),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's folder: the parent of this crate's.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
+}
+
+fn generate(check: bool) -> Result<(), String> {
+    let mut stale = Vec::new();
+    for (name, text) in reference::pages() {
+        let path = root().join("docs/reference").join(name);
+        if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
+            continue;
+        }
+        if check {
+            stale.push(name);
+        } else {
+            write(&path, &text)?;
+        }
+    }
+    if stale.is_empty() {
+        return Ok(());
+    }
+    Err(format!("docs/reference is not current: {}; run `cargo xtask generate`", stale.join(", ")))
+}
+
+fn convert(grid: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(grid).map_err(|e| format!("{}: {e}", grid.display()))?;
+    let folder = root().join("problems/attention_forward");
+    let lines = attention_grid::convert(&text).map_err(|e| e.to_string())?;
+    write(&folder.join("hopper182.jsonl"), &lines)?;
+    let expected = attention_grid::expected(&text).map_err(|e| e.to_string())?;
+    write(&folder.join("hopper182.expected.json"), &expected)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}

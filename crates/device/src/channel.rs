@@ -4,8 +4,8 @@ use crate::protocol::{FrameError, decode, encode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -74,7 +74,9 @@ impl Channel {
                     ancillary.clear();
                 }
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
+                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                    return Err(ChannelError::Closed);
+                }
                 Err(e) => return Err(ChannelError::Socket(e)),
             }
         }
@@ -85,7 +87,10 @@ impl Channel {
     ///
     /// # Errors
     /// When nothing arrives in time, the other side is gone, or the bytes are no message.
-    pub fn receive<T: for<'de> Deserialize<'de>>(&mut self, deadline: Option<Duration>) -> Result<T, ChannelError> {
+    pub fn receive<T: for<'de> Deserialize<'de>>(
+        &mut self,
+        deadline: Option<Duration>,
+    ) -> Result<T, ChannelError> {
         let start = Instant::now();
         loop {
             if let Some(message) = decode(&mut self.buffer)? {
@@ -158,8 +163,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (Channel, Channel) {
-        let (a, b) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         (Channel::new(a), Channel::new(b))
     }
 

@@ -23,17 +23,32 @@ pub struct Peaks {
 }
 
 impl Peaks {
+    /// Component by component the higher.
+    #[must_use]
+    pub const fn higher(&self, other: &Self) -> Self {
+        Self {
+            f32_flops: self.f32_flops.max(other.f32_flops),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+            cache_bytes: self.cache_bytes.max(other.cache_bytes),
+        }
+    }
+
     /// Measures the peaks; takes about a third of a second.
     #[must_use]
     pub fn measure() -> Self {
         let best = |f: &mut dyn FnMut() -> f64| (0..ROUNDS).map(|_| f()).fold(0.0, f64::max) * MARGIN;
+        // Short bursts and long sweeps: what a kernel moves in one call may be either.
         let buffer = vec![1u64; crate::cache::last_level_bytes().max(8 << 20) / 2];
+        let bursts: Vec<&[u64]> =
+            [1 << 14, 1 << 16, 1 << 18, buffer.len()].iter().filter_map(|&n| buffer.get(..n)).collect();
         let small = vec![1u64; 2048];
         Self {
             f32_flops: best(&mut measure_flops),
             memory_bytes: best(&mut || {
-                crate::cache::flush_words(&buffer);
-                read_rate(&buffer, 1)
+                bursts.iter().fold(0.0, |best, burst| {
+                    crate::cache::flush_words(burst);
+                    read_rate(burst, 1).max(best)
+                })
             }),
             cache_bytes: best(&mut || read_rate(&small, 2000)),
         }
@@ -92,9 +107,7 @@ fn portable_rate() -> f64 {
 #[expect(unsafe_code, reason = "vector instructions behind feature detection")]
 mod x86 {
     use super::STEPS;
-    use std::arch::x86_64::{
-        _mm256_fmadd_ps, _mm256_set1_ps, _mm512_fmadd_ps, _mm512_set1_ps,
-    };
+    use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_set1_ps, _mm512_fmadd_ps, _mm512_set1_ps};
     use std::time::Instant;
 
     /// Independent accumulators: enough to cover the latency of two units.

@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn frames_arrive_whole_or_not_at_all() {
-        let message = Reply::Done { sequence: 7, statuses: vec![Status::Ok, Status::Unknown(9)], nanos: vec![1, 2] };
+        let message =
+            Reply::Done { sequence: 7, statuses: vec![Status::Ok, Status::Unknown(9)], nanos: vec![1, 2] };
         let frame = encode(&message).unwrap();
         let mut buffer = Vec::new();
         for (i, byte) in frame.iter().enumerate() {

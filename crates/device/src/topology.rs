@@ -29,7 +29,8 @@ impl Division {
         let threads = threads.clamp(1, allowed.len().max(1));
         let split = allowed.len().saturating_sub(threads);
         let worker = allowed.get(split..).unwrap_or_default().to_vec();
-        let supervisor = if split == 0 { allowed.to_vec() } else { allowed.get(..split).unwrap_or_default().to_vec() };
+        let supervisor =
+            if split == 0 { allowed.to_vec() } else { allowed.get(..split).unwrap_or_default().to_vec() };
         Self { supervisor, worker }
     }
     /// Whether supervisor and worker have cores of their own, so that both may spin at the gate.
@@ -93,8 +94,8 @@ impl CpuIdentity {
             .find_map(|line| line.strip_prefix("model name").or_else(|| line.strip_prefix("Model")))
             .and_then(|rest| rest.split_once(':'))
             .map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned());
-        let kernel =
-            std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| "unknown".into(), |s| s.trim().into());
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")
+            .map_or_else(|_| "unknown".into(), |s| s.trim().into());
         Self {
             model,
             cores: allowed_cpus().len(),

@@ -41,8 +41,7 @@ pub fn audit(
         state.find(fault::finding(&error, Some(&state.case), "in the audit, while its buffers were mapped"));
         return Ok(());
     }
-    let content_error =
-        |source| MeasureError::Content { scenario: state.case.id.clone(), source };
+    let content_error = |source| MeasureError::Content { scenario: state.case.id.clone(), source };
     let mut dice = crate::dice::Dice::new(&measurer.settings.secret, &format!("audit/{}", state.case.id));
     let constants = Constants::draw(&state.case, &state.constant, dice.bits()).map_err(content_error)?;
     if let Some(arena) = worker.arena_mut() {
@@ -88,22 +87,34 @@ pub fn audit(
             };
             if returned.answer.statuses.iter().any(|s| *s != Status::Ok) {
                 state.find(
-                    Finding::new("audit.status", Severity::Fail, "a fresh worker answered differently in the audit")
-                        .with_next("decide KS_UNSUPPORTED by shapes and attributes alone"),
+                    Finding::new(
+                        "audit.status",
+                        Severity::Fail,
+                        "a fresh worker answered differently in the audit",
+                    )
+                    .with_next("decide KS_UNSUPPORTED by shapes and attributes alone"),
                 );
                 return Ok(());
             }
             if let Some(arena) = worker.arena_mut() {
-                for finding in
-                    request::check_memory(arena, &state.case, &state.kinds, std::slice::from_ref(&staged), &slots)
-                {
+                for finding in request::check_memory(
+                    arena,
+                    &state.case,
+                    &state.kinds,
+                    std::slice::from_ref(&staged),
+                    &slots,
+                ) {
                     state.find(finding);
                 }
             }
             if !returned.deferred.is_empty() {
                 state.find(
-                    Finding::new("timed.deferred-work", Severity::Fail, "outputs changed after the call had returned")
-                        .with_next("join every thread and finish every write before returning"),
+                    Finding::new(
+                        "timed.deferred-work",
+                        Severity::Fail,
+                        "outputs changed after the call had returned",
+                    )
+                    .with_next("join every thread and finish every write before returning"),
                 );
             }
             let expected = measurer.oracle.compute(&state.case, &staged, false)?;

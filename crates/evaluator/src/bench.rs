@@ -89,7 +89,11 @@ impl Bench {
     /// Address space that the arenas of `cases` need at most.
     #[must_use]
     pub fn arena_bytes(cases: &[Case], slots: usize) -> u64 {
-        cases.iter().map(|c| (c.slot_bytes() + (c.storages.len() << 14)) as u64 * slots as u64).max().unwrap_or(0)
+        cases
+            .iter()
+            .map(|c| (c.slot_bytes() + (c.storages.len() << 14)) as u64 * slots as u64)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Starts a worker and loads `artifact` into it, under the sandbox for native code.
@@ -104,11 +108,7 @@ impl Bench {
     }
 
     fn spawn_native(&self, path: &Path) -> Result<Worker, DeviceError> {
-        let mut read: Vec<PathBuf> = ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/sys/devices/system/cpu"]
-            .iter()
-            .map(PathBuf::from)
-            .filter(|p| p.exists())
-            .collect();
+        let mut read = kernelseek_sandbox::lockdown::runtime_reads();
         read.extend(path.parent().map(Path::to_owned));
         let spec = WorkerSpec {
             read: read.clone(),
@@ -128,16 +128,16 @@ impl Bench {
             flood_limit: FLOOD,
         };
         let mut worker = Worker::spawn(&launch, self.deadline)?;
-        // What the loader and the C library look at besides the folders above. None of it tells a candidate more
-        // than it could measure.
-        read.extend(["/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/dev/null"].map(PathBuf::from));
-        worker.load(&path.to_string_lossy(), &self.entry, None, read, self.deadline)?;
+        worker.load(&path.to_string_lossy(), &self.entry, None, &read, self.deadline)?;
         Ok(worker)
     }
 
     fn spawn_python(&self, interpreter: &Path, path: &Path) -> Result<Worker, DeviceError> {
         let launch = Launch {
-            program: Program::Python { interpreter: interpreter.to_owned(), script: self.python_worker.clone() },
+            program: Program::Python {
+                interpreter: interpreter.to_owned(),
+                script: self.python_worker.clone(),
+            },
             env: self.environment(),
             cpus: None,
             flood_limit: FLOOD,
@@ -145,7 +145,7 @@ impl Bench {
         // Importing an array library from a cold disk takes seconds.
         let patience = 15 * self.deadline;
         let mut worker = Worker::spawn(&launch, patience)?;
-        worker.load(&path.to_string_lossy(), "op", self.model.as_deref(), Vec::new(), patience)?;
+        worker.load(&path.to_string_lossy(), "op", self.model.as_deref(), &[], patience)?;
         Ok(worker)
     }
 
@@ -169,7 +169,7 @@ impl Bench {
             flood_limit: FLOOD,
         };
         let mut worker = Worker::spawn(&launch, self.deadline)?;
-        worker.load(&path.to_string_lossy(), &self.entry, self.model.as_deref(), Vec::new(), self.deadline)?;
+        worker.load(&path.to_string_lossy(), &self.entry, self.model.as_deref(), &[], self.deadline)?;
         Ok(worker)
     }
 

@@ -31,7 +31,8 @@ impl Calibration {
         let mut scenarios = BTreeMap::new();
         let mut means = Vec::new();
         for state in states {
-            let levels: Vec<f64> = state.log_ratios().iter().filter_map(|pairs| stats::median(pairs)).collect();
+            let levels: Vec<f64> =
+                state.log_ratios().iter().filter_map(|pairs| stats::median(pairs)).collect();
             if levels.len() >= 2 {
                 scenarios.insert(state.case.id.clone(), standard_deviation(&levels));
                 means.extend(stats::median(&levels));
@@ -47,9 +48,9 @@ impl Calibration {
     /// say little about one scenario.
     #[must_use]
     pub fn spread(&self, scenario: &str) -> f64 {
-        self.scenarios.get(scenario).map_or(self.pooled.max(PRIOR), |own| {
-            (0.5 * (own * own + self.pooled * self.pooled)).sqrt()
-        })
+        self.scenarios
+            .get(scenario)
+            .map_or(self.pooled.max(PRIOR), |own| (0.5 * (own * own + self.pooled * self.pooled)).sqrt())
     }
 
     /// Whether every one of `ids` was measured.

@@ -61,7 +61,11 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// When the seed or the reference does not work at all.
-pub fn check(session: &mut Session, settings: &Settings, sink: &mut dyn Sink) -> Result<CheckReport, EvaluateError> {
+pub fn check(
+    session: &mut Session,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<CheckReport, EvaluateError> {
     let cases = session.cases()?;
     let bench = session.bench(&cases, sink)?;
     let mut findings = Vec::new();
@@ -177,7 +181,9 @@ fn check_scenario(
                 Severity::Fail,
                 format!("the scenario accepts `{}`: {}", trivial.as_str(), trivial.reason()),
             )
-            .with_next("change the inputs' distribution or tighten the tolerance until the trivial answer fails"),
+            .with_next(
+                "change the inputs' distribution or tighten the tolerance until the trivial answer fails",
+            ),
         );
     }
     if let Some(model) = model_error
@@ -190,7 +196,14 @@ fn check_scenario(
                 .with_next("give `model_reason` in [reference], or round fewer intermediates"),
         );
     }
-    Ok(ScenarioCheck { id: state.case.id.clone(), seed_error, model_error, accepted, aa_spread: None, findings })
+    Ok(ScenarioCheck {
+        id: state.case.id.clone(),
+        seed_error,
+        model_error,
+        accepted,
+        aa_spread: None,
+        findings,
+    })
 }
 
 /// The seed's outputs on one staged content.
@@ -210,7 +223,11 @@ fn run_seed(
         &mut crate::request::Sweeper::default(),
         30 * bench.deadline,
     )
-    .map_err(|source| MeasureError::Seed { scenario: state.case.id.clone(), doing: "during a call", source })?;
+    .map_err(|source| MeasureError::Seed {
+        scenario: state.case.id.clone(),
+        doing: "during a call",
+        source,
+    })?;
     Ok(returned.outputs.into_iter().next())
 }
 
@@ -223,9 +240,13 @@ fn unusable_reference(state: &ScenarioState, reference: &Outputs) -> Option<Find
         }
         let bad = reference.values(&state.case, index).iter().filter(|v| !v.is_finite()).count();
         (bad > 0).then(|| {
-            Finding::new("check.non-finite", Severity::Fail, format!("the reference gives non-finite `{}`", tensor.name))
-                .with_evidence(format!("{bad} elements"))
-                .with_next("bound the inputs (`extreme`, `stress`), or set nonfinite = \"match\" for this output")
+            Finding::new(
+                "check.non-finite",
+                Severity::Fail,
+                format!("the reference gives non-finite `{}`", tensor.name),
+            )
+            .with_evidence(format!("{bad} elements"))
+            .with_next("bound the inputs (`extreme`, `stress`), or set nonfinite = \"match\" for this output")
         })
     })
 }

@@ -36,32 +36,42 @@ fn judge_tensor(
     Some(judge::allowed(&summary, &yardstick, tolerance, tensor.dtype))
 }
 
-/// Takes an implementation's error on one content into the yardstick of its distribution.
+/// Takes the seed's error on one content, and the precision model's if there is one, into the yardstick of the
+/// content's distribution.
 pub fn extend_yardstick(
     state: &mut ScenarioState,
     reference: &Outputs,
-    outputs: &Outputs,
+    seed: &Outputs,
+    model: Option<&Outputs>,
     distribution: Distribution,
 ) {
     for index in 0..state.case.tensors.len() {
-        if let Some(yardstick) = yardstick_of(state, index, reference, outputs) {
-            state
-                .yardsticks
-                .entry((index, distribution))
-                .and_modify(|known| *known = known.larger(&yardstick))
-                .or_insert(yardstick);
+        let Some(mut yardstick) = yardstick_of(state, index, reference, seed) else { continue };
+        if let Some(model) = model.and_then(|m| yardstick_of(state, index, reference, m)) {
+            yardstick = yardstick.larger(&model);
         }
+        state
+            .yardsticks
+            .entry((index, distribution))
+            .and_modify(|known| *known = known.and_content(&yardstick))
+            .or_insert(yardstick);
     }
 }
 
-fn yardstick_of(state: &ScenarioState, index: usize, reference: &Outputs, outputs: &Outputs) -> Option<Yardstick> {
+fn yardstick_of(
+    state: &ScenarioState,
+    index: usize,
+    reference: &Outputs,
+    outputs: &Outputs,
+) -> Option<Yardstick> {
     let tensor = state.case.tensors.get(index)?;
     state.case.tolerance.get(index)?.as_ref()?;
     if !tensor.dtype.is_float() || !tensor.is_present() {
         return None;
     }
     let summary =
-        metrics::compare_bytes(tensor.dtype, reference.tensors.get(index)?, outputs.tensors.get(index)?).ok()?;
+        metrics::compare_bytes(tensor.dtype, reference.tensors.get(index)?, outputs.tensors.get(index)?)
+            .ok()?;
     // An implementation that is not finite where the reference is measures nothing.
     Yardstick::of(&summary).ok()
 }
@@ -77,7 +87,7 @@ pub fn against_reference(
     drawn: &Drawn,
 ) {
     if let Some(seed) = seed {
-        extend_yardstick(state, reference, seed, distribution);
+        extend_yardstick(state, reference, seed, None, distribution);
     }
     for index in 0..state.case.tensors.len() {
         let Some(outcome) = judge_tensor(state, index, reference, ours, distribution) else { continue };
@@ -85,7 +95,8 @@ pub fn against_reference(
         let rule = outcome.rule.to_string();
         state.note_worst(&name, &rule, outcome.ratio);
         if !outcome.pass {
-            let place = outcome.worst.map_or_else(String::new, |i| index_text(&state.case.tensors[index].shape, i));
+            let place =
+                outcome.worst.map_or_else(String::new, |i| index_text(&state.case.tensors[index].shape, i));
             state.find(
                 Finding::new(
                     "correct.reference",
@@ -106,7 +117,12 @@ pub fn against_reference(
 
 /// Compares the candidate's outputs with its partner's on the same content: each may be off by its own error.
 #[must_use]
-pub fn against_partner(state: &mut ScenarioState, ours: &Outputs, seed: &Outputs, distribution: Distribution) -> Bound {
+pub fn against_partner(
+    state: &mut ScenarioState,
+    ours: &Outputs,
+    seed: &Outputs,
+    distribution: Distribution,
+) -> Bound {
     let mut bound = Bound::Within;
     for index in 0..state.case.tensors.len() {
         let tensor = &state.case.tensors[index];
@@ -117,7 +133,8 @@ pub fn against_partner(state: &mut ScenarioState, ours: &Outputs, seed: &Outputs
         let Some(yardstick) = state.yardsticks.get(&(index, distribution)) else {
             return Bound::Beyond;
         };
-        let Ok(summary) = metrics::compare_bytes(tensor.dtype, &seed.tensors[index], &ours.tensors[index]) else {
+        let Ok(summary) = metrics::compare_bytes(tensor.dtype, &seed.tensors[index], &ours.tensors[index])
+        else {
             return Bound::Beyond;
         };
         let outcome = judge::allowed_partner(&summary, yardstick, tolerance, tensor.dtype);
@@ -151,8 +168,9 @@ pub fn relative_error(state: &ScenarioState, reference: &Outputs, outputs: &Outp
 /// Whether `ours` would fail against the reference. Changes nothing.
 #[must_use]
 pub fn fails(state: &ScenarioState, reference: &Outputs, ours: &Outputs, distribution: Distribution) -> bool {
-    (0..state.case.tensors.len())
-        .any(|index| judge_tensor(state, index, reference, ours, distribution).is_some_and(|outcome| !outcome.pass))
+    (0..state.case.tensors.len()).any(|index| {
+        judge_tensor(state, index, reference, ours, distribution).is_some_and(|outcome| !outcome.pass)
+    })
 }
 
 /// `[i, j, k]` of a flat row-major index.

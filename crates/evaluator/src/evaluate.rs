@@ -15,6 +15,7 @@ use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{
     self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word, word_of, word_of_all,
 };
+use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::CpuIdentity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,10 +26,22 @@ use std::time::Instant;
 pub enum EvaluateError {
     /// The problem, the seed or the toolchain is not usable.
     #[error(transparent)]
-    Session(#[from] SessionError),
+    Session(Box<SessionError>),
     /// The seed or the reference failed.
     #[error(transparent)]
-    Measure(#[from] MeasureError),
+    Measure(Box<MeasureError>),
+}
+
+impl From<SessionError> for EvaluateError {
+    fn from(error: SessionError) -> Self {
+        Self::Session(Box::new(error))
+    }
+}
+
+impl From<MeasureError> for EvaluateError {
+    fn from(error: MeasureError) -> Self {
+        Self::Measure(Box::new(error))
+    }
 }
 
 /// The verdict of an evaluation, as `--json` prints it.
@@ -100,9 +113,14 @@ pub struct Evaluation {
 /// # Errors
 /// When there can be no verdict: the seed, the reference or the harness itself failed. Whatever the candidate does
 /// wrong is in the verdict.
-pub fn evaluate(session: &mut Session, settings: &Settings, sink: &mut dyn Sink) -> Result<Evaluation, EvaluateError> {
+pub fn evaluate(
+    session: &mut Session,
+    settings: &Settings,
+    sink: &mut dyn Sink,
+) -> Result<Evaluation, EvaluateError> {
     let start = Instant::now();
     let mut verdict = blank(session, settings);
+    let cases = session.cases()?;
     let artifact = match session.candidate(sink)? {
         Ok(artifact) => artifact,
         Err(findings) => {
@@ -116,12 +134,11 @@ pub fn evaluate(session: &mut Session, settings: &Settings, sink: &mut dyn Sink)
     if word_of(&verdict.findings) == Word::Fail {
         return Ok(finish(verdict, BTreeMap::new(), start));
     }
-    let cases = session.cases()?;
     sink.on(&Event::Problem { name: verdict.problem.clone(), scenarios: cases.len() });
     let bench = session.bench(&cases, sink)?;
-    let peaks = session.peaks(sink);
+    let mut peaks = session.peaks(sink);
     let calibration = session.calibration(&bench, &cases, sink)?;
-    let terms = |case: &str| Terms {
+    let terms_with = |peaks: Peaks, case: &str| Terms {
         effort: settings.effort,
         peaks,
         threads: bench.threads,
@@ -134,7 +151,7 @@ pub fn evaluate(session: &mut Session, settings: &Settings, sink: &mut dyn Sink)
         settings,
         oracle: &mut oracle,
         sweeper: Sweeper::default(),
-        candidate: artifact.clone(),
+        candidate: artifact,
         label: "visible",
         mode: settings.mode,
         stream: crate::dice::key(&settings.secret, "visible"),
@@ -142,8 +159,21 @@ pub fn evaluate(session: &mut Session, settings: &Settings, sink: &mut dyn Sink)
     };
     let mut states = measure_all(&mut measurer, cases, sink)?;
     let layers = measurer.layers.take();
+    let below_floor = |peaks: Peaks| {
+        states.iter().any(|s| {
+            judge::scenario(s, &terms_with(peaks, &s.case.id))
+                .findings
+                .iter()
+                .any(|f| f.defence == "plausible.floor")
+        })
+    };
+    if below_floor(peaks) {
+        peaks = session.measure_peaks(sink);
+    }
+    let terms = |case: &str| terms_with(peaks, case);
     audit_suspicious(&mut measurer, &mut states, settings, &terms, sink)?;
-    let scenarios: Vec<ScenarioVerdict> = states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
+    let scenarios: Vec<ScenarioVerdict> =
+        states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
     for scenario in &scenarios {
         sink.on(&Event::Scenario(Box::new(scenario.clone())));
     }
@@ -213,7 +243,8 @@ fn full_extras(
         measurer.label = "held-out";
         measurer.stream = crate::dice::key(&settings.secret, "held-out");
         let states = measure_all(measurer, cases, sink)?;
-        let judged: Vec<ScenarioVerdict> = states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
+        let judged: Vec<ScenarioVerdict> =
+            states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
         let held_out = summarise_held_out(&judged, verdict);
         if held_out.passed < held_out.drawn {
             let finding = if judged.iter().any(|s| s.word == Word::Fail) {
@@ -224,7 +255,12 @@ fn full_extras(
             let classes: Vec<String> = held_out.misses.iter().map(|(id, n)| format!("{id}: {n}")).collect();
             verdict.findings.push(
                 finding
-                    .with_evidence(format!("{} of {} drawn; {}", held_out.drawn - held_out.passed, held_out.drawn, classes.join(", ")))
+                    .with_evidence(format!(
+                        "{} of {} drawn; {}",
+                        held_out.drawn - held_out.passed,
+                        held_out.drawn,
+                        classes.join(", ")
+                    ))
                     .with_next("do not tune to the listed shapes: test lengths between and beside them"),
             );
         }
@@ -232,9 +268,13 @@ fn full_extras(
             && gap > rule.max_gap
         {
             verdict.findings.push(
-                Finding::new("timed.held-out-gap", Severity::Unproven, "held-out scenarios gain less than the visible ones")
-                    .with_evidence(format!("gap {:.1} %, allowed {:.1} %", 100.0 * gap, 100.0 * rule.max_gap))
-                    .with_next("find the special case that the listed shapes hit and the others miss"),
+                Finding::new(
+                    "timed.held-out-gap",
+                    Severity::Unproven,
+                    "held-out scenarios gain less than the visible ones",
+                )
+                .with_evidence(format!("gap {:.1} %, allowed {:.1} %", 100.0 * gap, 100.0 * rule.max_gap))
+                .with_next("find the special case that the listed shapes hit and the others miss"),
             );
         }
         verdict.held_out = Some(held_out);
@@ -335,10 +375,12 @@ fn describe_sandbox(
     settings: &Settings,
 ) {
     let Some(layers) = layers else { return };
-    verdict.layers = layers.lines();
-    verdict.trust = if layers.is_full() { Trust::Full } else { Trust::Reduced };
+    verdict.layers = layers.all().map(|(name, state)| format!("{name}: {state}")).collect();
+    verdict.trust = if layers.complete() { Trust::Full } else { Trust::Reduced };
     if verdict.trust == Trust::Reduced && settings.lockdown {
-        verdict.notes.push("a sandbox layer is missing on this machine: `kernelseek doctor` says which".to_owned());
+        verdict
+            .notes
+            .push("a sandbox layer is missing on this machine: `kernelseek doctor` says which".to_owned());
     }
 }
 
@@ -357,7 +399,8 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
         Some("timed") => Stage::Timed,
         _ => Stage::Plausible,
     };
-    let blocking = verdict.findings.iter().filter(|f| f.severity >= Severity::Unproven).map(worst_stage).min();
+    let blocking =
+        verdict.findings.iter().filter(|f| f.severity >= Severity::Unproven).map(worst_stage).min();
     verdict.passed = match blocking {
         Some(stage) => previous(stage),
         None => verdict.scenarios.iter().map(|s| s.passed).min().unwrap_or(Stage::Plausible),
@@ -374,7 +417,10 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
         .filter(|f| f.severity >= Severity::Unproven)
         .max_by_key(|f| f.severity)
         .and_then(|f| f.next.clone())
-        .or_else(|| (verdict.word == Word::Unresolved).then(|| "evaluate again when the machine is quieter".to_owned()));
+        .or_else(|| {
+            (verdict.word == Word::Unresolved)
+                .then(|| "evaluate again when the machine is quieter".to_owned())
+        });
     verdict.seconds = start.elapsed().as_secs_f64();
     Evaluation { verdict, raw }
 }

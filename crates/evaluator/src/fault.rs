@@ -33,7 +33,15 @@ pub fn finding(error: &DeviceError, case: Option<&Case>, doing: &str) -> Finding
             Severity::Fail,
             format!("the candidate did not answer within {:.1} s {doing}", limit.as_secs_f64()),
         )
-        .with_next("look for a loop that does not end on this shape, or a wait for something that never comes"),
+        .with_next(
+            "look for a loop that does not end on this shape, or a wait for something that never comes",
+        ),
+        DeviceError::Flood(bytes) => Finding::new(
+            "sandbox.flood",
+            Severity::Fail,
+            format!("the candidate printed {} MiB {doing} and was killed", bytes >> 20),
+        )
+        .with_next("a kernel has nothing to print: remove the output"),
         DeviceError::Refused(message) => Finding::new("correct.refused", Severity::Fail, message.clone())
             .with_next("make the library load and map in a process of its own"),
         DeviceError::Unexpected { .. } | DeviceError::Channel(_) => Finding::new(

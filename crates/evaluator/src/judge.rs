@@ -55,9 +55,13 @@ pub fn scenario(state: &ScenarioState, terms: &Terms) -> ScenarioVerdict {
     let fallback = state.declined > 0 && state.declined == state.answered;
     if state.declined > 0 && !fallback {
         findings.push(
-            Finding::new("correct.mixed-status", Severity::Fail, "calls of one scenario were answered both ways")
-                .with_evidence(format!("{} of {} declined", state.declined, state.answered))
-                .with_next("decide KS_UNSUPPORTED by shapes and attributes alone"),
+            Finding::new(
+                "correct.mixed-status",
+                Severity::Fail,
+                "calls of one scenario were answered both ways",
+            )
+            .with_evidence(format!("{} of {} declined", state.declined, state.answered))
+            .with_next("decide KS_UNSUPPORTED by shapes and attributes alone"),
         );
     }
     if !state.is_dead() && !fallback {
@@ -65,7 +69,7 @@ pub fn scenario(state: &ScenarioState, terms: &Terms) -> ScenarioVerdict {
     }
     let ratio = if fallback || word_of(&findings) == Word::Fail { None } else { ratio(state, terms) };
     if let Some(r) = ratio
-        && !(r.hi > r.lo)
+        && (r.hi <= r.lo || r.hi.is_nan() || r.lo.is_nan())
     {
         findings.push(
             Finding::new("timed.zero-width", Severity::Unproven, "the interval has no width")

@@ -119,8 +119,12 @@ impl Measurer<'_> {
         for position in order {
             let state = &mut states[position];
             let mut pair = match sides.take() {
-                Some(Sides { seed, candidate: Some(candidate) }) => Sides { seed, candidate: Some(candidate) },
-                Some(Sides { seed, candidate: None }) => Sides { candidate: self.spawn_candidate(state), seed },
+                Some(Sides { seed, candidate: Some(candidate) }) => {
+                    Sides { seed, candidate: Some(candidate) }
+                }
+                Some(Sides { seed, candidate: None }) => {
+                    Sides { candidate: self.spawn_candidate(state), seed }
+                }
                 None => {
                     let seed = self
                         .bench
@@ -196,11 +200,11 @@ impl Measurer<'_> {
         }
         let mut staged: Vec<Staged> = Vec::new();
         let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
-        let mut referenced: BTreeSet<usize> =
-            dice.distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
-                .into_iter()
-                .map(|p| p as usize)
-                .collect();
+        let mut referenced: BTreeSet<usize> = dice
+            .distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
+            .into_iter()
+            .map(|p| p as usize)
+            .collect();
         let mut most = pool.min(2);
         let mut alive = true;
         let mut pairs_done = 0;
@@ -211,8 +215,15 @@ impl Measurer<'_> {
             staged.resize_with(n, || Staged::new(&state.case));
             self.stage(state, &mut staged, &slots, &mut last_drawn, &constants, dice)?;
             let seed_first = (pairs_done + index).is_multiple_of(2);
-            let outcome =
-                self.pair(state, &mut sides.seed, &mut candidate, &staged, &slots, seed_first, instance.seed_first_ns)?;
+            let outcome = self.pair(
+                state,
+                &mut sides.seed,
+                &mut candidate,
+                &staged,
+                &slots,
+                seed_first,
+                instance.seed_first_ns,
+            )?;
             let (seed, returned) = match outcome {
                 Ok(both) => both,
                 Err(error) => {
@@ -271,14 +282,18 @@ impl Measurer<'_> {
 
     /// Constants of this instance: the fixed ones on even instances, so that fixed contents meet the constants
     /// their references were computed with, secret ones on odd instances.
-    fn constants(&self, state: &ScenarioState, index: usize, dice: &mut Dice) -> Result<Constants, MeasureError> {
+    fn constants(
+        &self,
+        state: &ScenarioState,
+        index: usize,
+        dice: &mut Dice,
+    ) -> Result<Constants, MeasureError> {
         let seed = if index.is_multiple_of(2) { crate::oracle::FIXED_CONSTANTS } else { dice.bits() };
         Constants::draw(&state.case, &state.constant, seed)
             .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })
     }
 
     /// Calls `prepare` on both sides where constants exist. The inner result is the candidate's failure.
-    #[expect(clippy::type_complexity, reason = "the outer error is the harness's, the inner the candidate's")]
     fn prepare(
         &mut self,
         state: &ScenarioState,
@@ -335,7 +350,7 @@ impl Measurer<'_> {
     }
 
     /// Sends one request to each side. The inner result is the candidate's failure.
-    #[expect(clippy::too_many_arguments, clippy::type_complexity, reason = "one call site")]
+    #[expect(clippy::too_many_arguments, reason = "one call site")]
     fn pair(
         &mut self,
         state: &ScenarioState,
@@ -397,9 +412,13 @@ impl Measurer<'_> {
         }
         if !returned.deferred.is_empty() {
             state.find(
-                Finding::new("timed.deferred-work", Severity::Fail, "outputs changed after the call had returned")
-                    .with_evidence(format!("{} of {} calls", returned.deferred.len(), slots.len()))
-                    .with_next("join every thread and finish every write before returning"),
+                Finding::new(
+                    "timed.deferred-work",
+                    Severity::Fail,
+                    "outputs changed after the call had returned",
+                )
+                .with_evidence(format!("{} of {} calls", returned.deferred.len(), slots.len()))
+                .with_next("join every thread and finish every write before returning"),
             );
         }
         for (position, staged) in staged.iter().enumerate() {
@@ -416,7 +435,8 @@ impl Measurer<'_> {
             }
             if let Some(expected) = fixed {
                 state.referenced += 1;
-                compare::against_reference(state, &expected, ours, Some(theirs), distribution, &staged.drawn);
+                // The seed's error on a fixed content is in the yardstick already.
+                compare::against_reference(state, &expected, ours, None, distribution, &staged.drawn);
             } else if reference == Some(position) {
                 self.settle(state, staged, ours, theirs)?;
             } else {
@@ -444,7 +464,14 @@ impl Measurer<'_> {
     ) -> Result<(), MeasureError> {
         let expected = self.oracle.compute(&state.case, staged, false)?;
         state.referenced += 1;
-        compare::against_reference(state, &expected, ours, Some(theirs), staged.drawn.content.distribution, &staged.drawn);
+        compare::against_reference(
+            state,
+            &expected,
+            ours,
+            Some(theirs),
+            staged.drawn.content.distribution,
+            &staged.drawn,
+        );
         Ok(())
     }
 
@@ -507,7 +534,9 @@ fn status_finding(statuses: &[Status]) -> Option<Finding> {
         return Some(
             Finding::new("correct.status", Severity::Fail, "a call did not return KS_OK")
                 .with_evidence(format!("{status:?}"))
-                .with_next("return KS_UNSUPPORTED for scenarios you do not run, decided by shapes and attributes"),
+                .with_next(
+                    "return KS_UNSUPPORTED for scenarios you do not run, decided by shapes and attributes",
+                ),
         );
     }
     let declined = statuses.iter().filter(|s| **s == Status::Unsupported).count();
@@ -572,7 +601,11 @@ mod tests {
             (vec![Ok, Error], Some("correct.status")),
             (vec![Unknown(7)], Some("correct.status")),
         ] {
-            assert_eq!(status_finding(&statuses).map(|f| f.defence), expected.map(str::to_owned), "{statuses:?}");
+            assert_eq!(
+                status_finding(&statuses).map(|f| f.defence),
+                expected.map(str::to_owned),
+                "{statuses:?}"
+            );
         }
     }
 }

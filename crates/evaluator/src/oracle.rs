@@ -131,24 +131,27 @@ impl Oracle {
                 PATIENCE,
             )
             .map_err(failed)?;
+            let model = match self.bench.model.is_some() {
+                true => Some(self.model(&state.case, &staged, &content)?),
+                false => None,
+            };
             if let Some(outputs) = returned.outputs.first() {
-                compare::extend_yardstick(state, &reference, outputs, content.distribution);
-            }
-            if self.bench.model.is_some() {
-                let file = self.cache_file(&state.case, &content, true);
-                let model = match read_outputs(&file, &state.case) {
-                    Some(outputs) => outputs,
-                    None => {
-                        let outputs = self.compute(&state.case, &staged, true)?;
-                        write_outputs(&file, &outputs);
-                        outputs
-                    }
-                };
-                compare::extend_yardstick(state, &reference, &model, content.distribution);
+                compare::extend_yardstick(state, &reference, outputs, model.as_ref(), content.distribution);
             }
             state.fixed.push(FixedContent { content, reference });
         }
         Ok(())
+    }
+
+    /// The precision model's outputs on a fixed content, from the cache if it has them.
+    fn model(&mut self, case: &Case, staged: &Staged, content: &Content) -> Result<Outputs, OracleError> {
+        let file = self.cache_file(case, content, true);
+        if let Some(outputs) = read_outputs(&file, case) {
+            return Ok(outputs);
+        }
+        let outputs = self.compute(case, staged, true)?;
+        write_outputs(&file, &outputs);
+        Ok(outputs)
     }
 
     /// The outputs of the reference (or of the precision model) on one content.
@@ -177,7 +180,9 @@ impl Oracle {
         }
         let entry = if model { Entry::Model } else { Entry::Main };
         let answer = worker
-            .call(entry, &[0], PATIENCE, |arena, _| outputs = Outputs::gather(case, |storage| arena.data(0, storage)))
+            .call(entry, &[0], PATIENCE, |arena, _| {
+                outputs = Outputs::gather(case, |storage| arena.data(0, storage));
+            })
             .map_err(failed)?;
         self.worker = Some((worker, case.id.clone()));
         match answer.statuses.first() {
@@ -238,7 +243,11 @@ fn read_outputs(file: &Path, case: &Case) -> Option<Outputs> {
     let mut rest = body;
     let mut tensors = Vec::new();
     for tensor in &case.tensors {
-        let wanted = if tensor.role.is_output() && tensor.is_present() { tensor.len() * tensor.dtype.size() } else { 0 };
+        let wanted = if tensor.role.is_output() && tensor.is_present() {
+            tensor.len() * tensor.dtype.size()
+        } else {
+            0
+        };
         let (bytes, tail) = rest.split_at_checked(wanted)?;
         tensors.push(bytes.to_vec());
         rest = tail;

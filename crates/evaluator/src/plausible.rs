@@ -51,7 +51,7 @@ pub fn findings(state: &ScenarioState, floor: Option<f64>) -> Vec<Finding> {
     let overhead = state.overhead_ns();
     let mut findings = Vec::new();
     if let (Some(floor), Some(fastest)) = (floor, fastest(&pairs, overhead))
-        && !(fastest >= floor)
+        && (fastest < floor || fastest.is_nan())
     {
         findings.push(
             Finding::new("plausible.floor", Severity::Unproven, "a call was faster than this machine allows")
@@ -63,16 +63,31 @@ pub fn findings(state: &ScenarioState, floor: Option<f64>) -> Vec<Finding> {
     let (used, probed) = state.idle;
     if used > IDLE_SECONDS && used > IDLE_SHARE * probed {
         findings.push(
-            Finding::new("timed.left-running", Severity::Fail, "the candidate keeps running between requests")
-                .with_evidence(format!("{:.1} ms of processor time in {:.1} ms without a request", used * 1e3, probed * 1e3))
-                .with_next("join every thread before returning; a pool must sleep, not spin"),
+            Finding::new(
+                "timed.left-running",
+                Severity::Fail,
+                "the candidate keeps running between requests",
+            )
+            .with_evidence(format!(
+                "{:.1} ms of processor time in {:.1} ms without a request",
+                used * 1e3,
+                probed * 1e3
+            ))
+            .with_next("join every thread before returning; a pool must sleep, not spin"),
         );
     }
     if state.unsettled > 0 {
         findings.push(
-            Finding::new("correct.partner", Severity::Unproven, "outputs differ from the seed's beyond both error bounds")
-                .with_evidence(format!("{} contents beyond the {} that the reference settled", state.unsettled, state.arbitrated))
-                .with_next("compare on those contents with the reference; the seed may be the one that is off"),
+            Finding::new(
+                "correct.partner",
+                Severity::Unproven,
+                "outputs differ from the seed's beyond both error bounds",
+            )
+            .with_evidence(format!(
+                "{} contents beyond the {} that the reference settled",
+                state.unsettled, state.arbitrated
+            ))
+            .with_next("compare on those contents with the reference; the seed may be the one that is off"),
         );
     }
     findings

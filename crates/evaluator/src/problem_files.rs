@@ -72,9 +72,8 @@ impl ProblemFiles {
     /// When a file is missing or malformed.
     pub fn load(folder: &Path, set: Option<&str>) -> Result<Self, ProblemError> {
         let file = folder.join("problem.toml");
-        let folder = folder
-            .canonicalize()
-            .map_err(|source| ProblemError::Read { path: file.clone(), source })?;
+        let folder =
+            folder.canonicalize().map_err(|source| ProblemError::Read { path: file.clone(), source })?;
         let text = read(&file)?;
         let problem =
             problem::parse_problem(&file.display().to_string(), &text).map_err(ProblemError::Malformed)?;

@@ -26,11 +26,14 @@ fn file(state_dir: &Path, session: &Session) -> PathBuf {
 ///
 /// # Errors
 /// When the file cannot be written; the path comes along.
-pub fn save(state_dir: &Path, session: &Session, evaluation: &Evaluation) -> Result<(), (PathBuf, std::io::Error)> {
+pub fn save(
+    state_dir: &Path,
+    session: &Session,
+    evaluation: &Evaluation,
+) -> Result<(), (PathBuf, std::io::Error)> {
     let file = file(state_dir, session);
     let sources = session.candidate_sources();
-    let record =
-        Record { format: kernelseek_core::verdict::FORMAT, evaluation: evaluation.clone(), sources };
+    let record = Record { format: kernelseek_core::verdict::FORMAT, evaluation: evaluation.clone(), sources };
     let fail = |e| (file.clone(), e);
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(fail)?;

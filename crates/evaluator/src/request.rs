@@ -83,7 +83,8 @@ pub fn send(
     let mut outputs: Vec<Outputs> = Vec::new();
     let mut deferred = Vec::new();
     let answer = worker.call(entry, slots, deadline, |arena, settled| {
-        let now = slots.iter().map(|&slot| Outputs::gather(case, |storage| arena.data(slot as usize, storage)));
+        let now =
+            slots.iter().map(|&slot| Outputs::gather(case, |storage| arena.data(slot as usize, storage)));
         if settled && !outputs.is_empty() {
             deferred = now.zip(&outputs).enumerate().filter(|(_, (a, b))| a != *b).map(|(i, _)| i).collect();
         } else {
@@ -126,16 +127,24 @@ pub fn check_memory(
             if kinds.read_only[index] {
                 if let Some(at) = first_difference(bytes, &staged.storages[index]) {
                     findings.push(
-                        Finding::new("correct.input-written", Severity::Fail, "a call wrote one of its inputs")
-                            .with_evidence(format!("byte {at} of `{}`", storage.name))
-                            .with_next("inputs are read-only: use the workspace for intermediates"),
+                        Finding::new(
+                            "correct.input-written",
+                            Severity::Fail,
+                            "a call wrote one of its inputs",
+                        )
+                        .with_evidence(format!("byte {at} of `{}`", storage.name))
+                        .with_next("inputs are read-only: use the workspace for intermediates"),
                     );
                 }
             } else if let Some(left) = unwritten(case, index, bytes, staged.poison) {
                 findings.push(
-                    Finding::new("correct.unwritten", Severity::Fail, "a call left output elements unwritten")
-                        .with_evidence(format!("{left} elements of `{}`", storage.name))
-                        .with_next("every element of every output must be written on every call"),
+                    Finding::new(
+                        "correct.unwritten",
+                        Severity::Fail,
+                        "a call left output elements unwritten",
+                    )
+                    .with_evidence(format!("{left} elements of `{}`", storage.name))
+                    .with_next("every element of every output must be written on every call"),
                 );
             }
         }

@@ -121,7 +121,11 @@ impl ScenarioState {
     /// Adds a finding; one of each defence is enough, later ones only add evidence.
     pub fn find(&mut self, finding: Finding) {
         const MOST_EVIDENCE: usize = 6;
-        match self.findings.iter_mut().find(|f| f.defence == finding.defence && f.severity == finding.severity) {
+        match self
+            .findings
+            .iter_mut()
+            .find(|f| f.defence == finding.defence && f.severity == finding.severity)
+        {
             Some(known) => {
                 let free = MOST_EVIDENCE.saturating_sub(known.evidence.len());
                 known.evidence.extend(finding.evidence.into_iter().take(free));
@@ -138,7 +142,7 @@ impl ScenarioState {
 
     /// Notes how close an output came to its bound.
     pub fn note_worst(&mut self, tensor: &str, rule: &str, ratio: f64) {
-        if self.worst.as_ref().is_none_or(|w| !(ratio <= w.ratio)) {
+        if self.worst.as_ref().is_none_or(|w| ratio > w.ratio || ratio.is_nan()) {
             self.worst = Some(WorstError { tensor: tensor.to_owned(), rule: rule.to_owned(), ratio });
         }
     }
@@ -161,8 +165,12 @@ impl ScenarioState {
     /// sides: a candidate cannot change it.
     #[must_use]
     pub fn overhead_ns(&self) -> f64 {
-        let extra: Vec<f64> =
-            self.instances.iter().flat_map(|i| &i.pairs).map(|p| (p.seed_ns - p.seed_inner_ns).max(0.0)).collect();
+        let extra: Vec<f64> = self
+            .instances
+            .iter()
+            .flat_map(|i| &i.pairs)
+            .map(|p| (p.seed_ns - p.seed_inner_ns).max(0.0))
+            .collect();
         kernelseek_numerics::stats::median(&extra).unwrap_or(0.0)
     }
 

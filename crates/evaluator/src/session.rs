@@ -15,7 +15,9 @@ use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
 use kernelseek_inspect::elf;
 use kernelseek_inspect::{PathClass, Policy, rules};
-use kernelseek_toolchain::{Build, BuildError, Builder, Cache, Recipe, SearchPlaces, Toolchain, ToolchainError};
+use kernelseek_toolchain::{
+    Build, BuildError, Builder, Cache, Recipe, SearchPlaces, Toolchain, ToolchainError,
+};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -55,14 +57,6 @@ pub enum SessionError {
     /// The reference is Python and there is none.
     #[error("the reference is a Python module and no `python3` was found")]
     NoPython,
-    /// A language that has no recipe yet.
-    #[error("{path}: {what} is not supported yet")]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// The language or feature.
-        what: String,
-    },
     /// Held-out scenarios cannot be drawn.
     #[error("held-out scenarios cannot be drawn: {0}")]
     HeldOut(String),
@@ -90,12 +84,16 @@ impl SessionError {
             Self::Problem(_) | Self::HeldOut(_) => (Fault::Input, None),
             Self::Toolchain(error) => (Fault::Toolchain, error.hint().map(str::to_owned)),
             Self::Build { source, .. } | Self::CandidateBuild(source) => match source {
-                BuildError::Compile { .. } => (Fault::Input, Some("fix the source; it is built with the flags in [build]".into())),
+                BuildError::Unsupported { .. } => (Fault::Input, Some("write it in C or C++".into())),
+                BuildError::Compile { .. } => {
+                    (Fault::Input, Some("fix the source; it is built with the flags in [build]".into()))
+                }
                 _ => (Fault::Toolchain, Some("run `kernelseek doctor`".into())),
             },
             Self::File { .. } => (Fault::Harness, None),
-            Self::NoPython => (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into())),
-            Self::Unsupported { .. } => (Fault::Input, Some("write it in C or C++".into())),
+            Self::NoPython => {
+                (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into()))
+            }
             Self::Calibration(_) => (Fault::Harness, Some("run `kernelseek check`".into())),
         }
     }
@@ -185,14 +183,22 @@ impl Session {
     /// The compiler in a few words.
     #[must_use]
     pub fn compiler(&self) -> String {
-        self.toolchain.compilers().next().map_or_else(|| "none".to_owned(), |c| c.version.lines().next().unwrap_or_default().to_owned())
+        self.toolchain
+            .compilers()
+            .next()
+            .map_or_else(|| "none".to_owned(), |c| c.version.lines().next().unwrap_or_default().to_owned())
     }
 
     /// Builds `source` with the problem's recipe.
     ///
     /// # Errors
     /// When it does not compile or the compiler does not run.
-    pub fn build(&self, source: &Path, side: Side, sink: &mut dyn Sink) -> Result<Build, SessionErrorOrBuild> {
+    pub fn build(
+        &self,
+        source: &Path,
+        side: Side,
+        sink: &mut dyn Sink,
+    ) -> Result<Build, SessionErrorOrBuild> {
         sink.on(&Event::Building { side });
         let start = Instant::now();
         let workspace = source.parent().unwrap_or(Path::new("/")).to_owned();
@@ -203,10 +209,15 @@ impl Session {
             flags: self.files.problem.build.flags.clone(),
             link: self.files.problem.build.link.clone(),
         };
-        let runner = SandboxedRunner::new(&self.settings.helper);
+        let scratch = self.settings.state_dir.join("scratch");
+        std::fs::create_dir_all(&scratch).map_err(|source| {
+            SessionErrorOrBuild::Session(SessionError::File { path: scratch.clone(), source })
+        })?;
+        let runner = SandboxedRunner::new(scratch);
         let cache_folder = self.settings.build_cache();
-        let cache = Cache::open(&cache_folder)
-            .map_err(|source| SessionErrorOrBuild::Session(SessionError::File { path: cache_folder, source }))?;
+        let cache = Cache::open(&cache_folder).map_err(|source| {
+            SessionErrorOrBuild::Session(SessionError::File { path: cache_folder, source })
+        })?;
         let build = Builder::new(runner)
             .build(&self.toolchain, &recipe, &workspace, &cache)
             .map_err(SessionErrorOrBuild::Build)?;
@@ -233,7 +244,9 @@ impl Session {
                 let mut finding =
                     Finding::new("built.compile", Severity::Fail, "the candidate does not compile");
                 finding.evidence = text.lines().take(12).map(str::to_owned).collect();
-                Ok(Err(vec![finding.with_next("fix the first error; `kernelseek build` shows the whole output")]))
+                Ok(Err(vec![
+                    finding.with_next("fix the first error; `kernelseek build` shows the whole output"),
+                ]))
             }
             Err(SessionErrorOrBuild::Build(source)) => Err(SessionError::CandidateBuild(source)),
             Err(SessionErrorOrBuild::Session(error)) => Err(error),
@@ -253,7 +266,8 @@ impl Session {
     fn reference(&self, sink: &mut dyn Sink) -> Result<Artifact, SessionError> {
         let path = self.files.path(&self.files.problem.reference.source.path)?;
         if self.files.problem.reference.source.language == Language::Python {
-            let text = std::fs::read(&path).map_err(|source| SessionError::File { path: path.clone(), source })?;
+            let text =
+                std::fs::read(&path).map_err(|source| SessionError::File { path: path.clone(), source })?;
             let hash = blake3::hash(&text).to_hex().to_string();
             return Ok(Artifact::Python { interpreter: self.python()?, path, hash });
         }
@@ -335,9 +349,13 @@ impl Session {
     pub fn held_out(&self) -> Result<Option<Vec<Case>>, SessionError> {
         let Some(rule) = &self.files.problem.held_out else { return Ok(None) };
         let mut dice = crate::dice::Dice::new(&self.settings.secret, "held-out");
-        let drawn =
-            kernelseek_core::held_out::draw(&self.files.problem, &self.files.scenarios, dice.bits(), rule.share)
-                .map_err(|e| SessionError::HeldOut(e.to_string()))?;
+        let drawn = kernelseek_core::held_out::draw(
+            &self.files.problem,
+            &self.files.scenarios,
+            dice.bits(),
+            rule.share,
+        )
+        .map_err(|e| SessionError::HeldOut(e.to_string()))?;
         Ok(Some(self.files.resolve(&drawn)?))
     }
 
@@ -376,19 +394,35 @@ impl Session {
 
     /// The machine's peaks: measured once and kept with the machine's identity.
     pub fn peaks(&self, sink: &mut dyn Sink) -> Peaks {
-        let identity = serde_json::to_string(&CpuIdentity::read()).unwrap_or_default();
-        let key = blake3::hash(identity.as_bytes()).to_hex();
-        let file = self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]));
-        if let Some(peaks) = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
-            return peaks;
+        match self.kept_peaks() {
+            Some(peaks) => peaks,
+            None => self.measure_peaks(sink),
         }
+    }
+
+    /// Measures the peaks again and keeps the higher of old and new: a machine that was busy the first time must not
+    /// condemn honest candidates for ever.
+    pub fn measure_peaks(&self, sink: &mut dyn Sink) -> Peaks {
         sink.on(&Event::MeasuringPeaks);
-        let peaks = Peaks::measure();
+        let mut peaks = Peaks::measure();
+        if let Some(kept) = self.kept_peaks() {
+            peaks = peaks.higher(&kept);
+        }
         if let Ok(text) = serde_json::to_vec_pretty(&peaks) {
             // A file that cannot be kept only costs the measurement again.
-            let _ = std::fs::write(&file, text);
+            let _ = std::fs::write(self.peaks_file(), text);
         }
         peaks
+    }
+
+    fn kept_peaks(&self) -> Option<Peaks> {
+        serde_json::from_slice(&std::fs::read(self.peaks_file()).ok()?).ok()
+    }
+
+    fn peaks_file(&self) -> PathBuf {
+        let identity = serde_json::to_string(&CpuIdentity::read()).unwrap_or_default();
+        let key = blake3::hash(identity.as_bytes()).to_hex();
+        self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]))
     }
 
     /// The seed's spread against itself: kept from before, measured now, or assumed for a quick evaluation.
@@ -408,7 +442,11 @@ impl Session {
             return Ok(kept);
         }
         if !self.settings.calibrate {
-            return Ok(Calibration { pooled: crate::calibration::PRIOR, geomean: 1.0, ..Calibration::default() });
+            return Ok(Calibration {
+                pooled: crate::calibration::PRIOR,
+                geomean: 1.0,
+                ..Calibration::default()
+            });
         }
         self.recalibrate(bench, cases, sink)
     }

@@ -80,7 +80,8 @@ impl Staged {
         poison_seed: u64,
         constants: Option<&Constants>,
     ) -> Result<(), content::ContentError> {
-        for ((bytes, storage), poisoned) in self.storages.iter_mut().zip(&case.storages).zip(&kinds.poisoned) {
+        for ((bytes, storage), poisoned) in self.storages.iter_mut().zip(&case.storages).zip(&kinds.poisoned)
+        {
             if *poisoned {
                 poison::fill_poison(storage.dtype, bytes, poison_seed);
             }

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 /// plausible.
 #[derive(Debug, Parser)]
 #[command(name = "kernelseek", version, max_term_width = 100, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 the harness worked · 1 unmet (check, selftest, --exit-code) · 2 usage · 3 your \
-                        files · 4 toolchain · 5 machine or harness · 70 bug")]
+#[command(
+    after_help = "Exit codes: 0 the harness worked · 1 unmet (check, selftest, --exit-code) · 2 usage · 3 your \
+                        files · 4 toolchain · 5 machine or harness · 70 bug"
+)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -75,9 +77,6 @@ pub enum Command {
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),
-    /// Run a command under the build sandbox. Started by the tool itself.
-    #[command(hide = true, name = "sandbox-exec")]
-    SandboxExec(SandboxExec),
 }
 
 /// Where a problem is and which of its scenarios.
@@ -239,13 +238,4 @@ pub struct WorkerArgs {
     pub control: i32,
     /// What the supervisor decided, as JSON.
     pub spec: String,
-}
-
-/// `sandbox-exec`.
-#[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
-pub struct SandboxExec {
-    /// Arguments, understood by the sandbox crate.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub arguments: Vec<String>,
 }

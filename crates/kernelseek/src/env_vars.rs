@@ -15,7 +15,10 @@ pub const NO_COLOR: &str = "NO_COLOR";
 /// Every variable with its meaning.
 pub const TABLE: [(&str, &str); 8] = [
     (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
-    ("XDG_STATE_HOME", "State lives in `$XDG_STATE_HOME/kernelseek` unless `KERNELSEEK_STATE_DIR` says otherwise"),
+    (
+        "XDG_STATE_HOME",
+        "State lives in `$XDG_STATE_HOME/kernelseek` unless `KERNELSEEK_STATE_DIR` says otherwise",
+    ),
     ("HOME", "State lives in `$HOME/.local/state/kernelseek` if neither of the above is set"),
     (CC, "C compiler; the same as `--cc`"),
     (CXX, "C++ compiler; the same as `--cxx`"),

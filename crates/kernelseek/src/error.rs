@@ -103,7 +103,7 @@ impl From<SessionError> for CommandError {
 impl From<EvaluateError> for CommandError {
     fn from(error: EvaluateError) -> Self {
         match error {
-            EvaluateError::Session(inner) => inner.into(),
+            EvaluateError::Session(inner) => (*inner).into(),
             EvaluateError::Measure(inner) => Self::new(Kind::Harness, chain(&inner))
                 .with_hint("the seed and the reference must work before a candidate can be judged: run `kernelseek check`"),
         }

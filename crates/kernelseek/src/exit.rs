@@ -18,11 +18,20 @@ pub const INTERNAL: u8 = 70;
 
 /// Every code with its meaning.
 pub const TABLE: [(u8, &str); 7] = [
-    (OK, "The harness worked. For `eval` that is so whatever the verdict, so that an agent's hooks see no failed command"),
-    (UNMET, "What was asked for is not so: `check` refuses the problem, `selftest` misses a bar, or the verdict is not PASS and `--exit-code` was given"),
+    (
+        OK,
+        "The harness worked. For `eval` that is so whatever the verdict, so that an agent's hooks see no failed command",
+    ),
+    (
+        UNMET,
+        "What was asked for is not so: `check` refuses the problem, `selftest` misses a bar, or the verdict is not PASS and `--exit-code` was given",
+    ),
     (USAGE, "The command line is wrong"),
     (INPUT, "One of your files is wrong: the problem, a scenario file, the seed or the reference"),
     (TOOLCHAIN, "A compiler or interpreter is missing or does not work"),
-    (HARNESS, "The machine or the harness failed: a worker could not be started, or the seed or the reference failed"),
+    (
+        HARNESS,
+        "The machine or the harness failed: a worker could not be started, or the seed or the reference failed",
+    ),
     (INTERNAL, "A bug in KernelSeek"),
 ];

@@ -31,11 +31,9 @@ pub fn main() -> u8 {
             return code;
         }
     };
-    // The hidden entries come first: they must touch nothing that the others set up.
-    match &cli.command {
-        Command::Worker(args) => return commands::worker::run(args),
-        Command::SandboxExec(args) => return commands::worker::sandbox_exec(args),
-        _ => {}
+    // The hidden entry comes first: it must touch nothing that the others set up.
+    if let Command::Worker(args) = &cli.command {
+        return commands::worker::run(args);
     }
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
@@ -47,7 +45,7 @@ pub fn main() -> u8 {
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &mut printer),
         Command::Selftest(args) => commands::selftest::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
-        Command::Worker(_) | Command::SandboxExec(_) => Ok(exit::OK),
+        Command::Worker(_) => Ok(exit::OK),
     };
     outcome.unwrap_or_else(|error| {
         printer.error(&error);

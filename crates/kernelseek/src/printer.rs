@@ -92,5 +92,6 @@ impl Printer {
 }
 
 fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(80, |size| usize::from(size.ws_col).clamp(40, 160))
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .map_or(80, |size| usize::from(size.ws_col).clamp(40, 160))
 }

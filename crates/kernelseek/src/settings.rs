@@ -47,8 +47,9 @@ pub(crate) fn state_dir(global: &Global) -> Result<PathBuf, CommandError> {
             }
         },
     };
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| CommandError::file(&folder, &e).with_hint("give a writable folder with `--state-dir DIR`"))?;
+    std::fs::create_dir_all(&folder).map_err(|e| {
+        CommandError::file(&folder, &e).with_hint("give a writable folder with `--state-dir DIR`")
+    })?;
     folder.canonicalize().map_err(|e| CommandError::file(&folder, &e))
 }
 
@@ -67,7 +68,8 @@ pub(crate) fn problem_folder(named: Option<&Path>, source: &Path) -> Result<Path
         return Ok(folder.to_owned());
     }
     let start = source.canonicalize().map_err(|e| {
-        CommandError::file(source, &e).with_hint("name an existing C or C++ source that defines the problem's entry point")
+        CommandError::file(source, &e)
+            .with_hint("name an existing C or C++ source that defines the problem's entry point")
     })?;
     start
         .ancestors()

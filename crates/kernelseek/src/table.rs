@@ -60,12 +60,9 @@ pub(crate) fn diagnostic(diagnostic: &Diagnostic, style: Style) -> String {
 /// The diagnostic drawn by miette, for terminals with colour.
 fn drawn(diagnostic: &Diagnostic) -> Option<String> {
     let span = diagnostic.span.clone();
-    let mut report = miette::MietteDiagnostic::new(diagnostic.message.clone())
-        .with_label(miette::LabeledSpan::new(
-            diagnostic.label.clone(),
-            span.start,
-            span.end.saturating_sub(span.start),
-        ));
+    let mut report = miette::MietteDiagnostic::new(diagnostic.message.clone()).with_label(
+        miette::LabeledSpan::new(diagnostic.label.clone(), span.start, span.end.saturating_sub(span.start)),
+    );
     if let Some(hint) = &diagnostic.hint {
         report = report.with_help(hint.clone());
     }
@@ -83,9 +80,13 @@ mod tests {
 
     #[test]
     fn times_and_sizes_carry_their_unit() {
-        for (ns, expected) in
-            [(12.0, "12 ns"), (1_234.0, "1.23 µs"), (123_400.0, "123.4 µs"), (2.5e6, "2.50 ms"), (3e9, "3.00 s")]
-        {
+        for (ns, expected) in [
+            (12.0, "12 ns"),
+            (1_234.0, "1.23 µs"),
+            (123_400.0, "123.4 µs"),
+            (2.5e6, "2.50 ms"),
+            (3e9, "3.00 s"),
+        ] {
             assert_eq!(time(ns), expected);
         }
         assert_eq!(bytes(512.0), "512 B");

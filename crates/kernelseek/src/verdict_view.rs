@@ -162,7 +162,8 @@ fn explain(scenario: Option<&str>, finding: &Finding, style: Style) -> String {
         Severity::Note => style.faint("·"),
     };
     let place = scenario.map_or_else(String::new, |s| format!("{s}: "));
-    let mut text = format!("{mark} {place}{} {}\n", finding.message, style.faint(&format!("({})", finding.defence)));
+    let mut text =
+        format!("{mark} {place}{} {}\n", finding.message, style.faint(&format!("({})", finding.defence)));
     for evidence in &finding.evidence {
         text.push_str(&format!("    {evidence}\n"));
     }

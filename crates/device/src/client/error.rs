@@ -62,6 +62,9 @@ pub enum DeviceError {
         /// Fatal signal it noted, if any.
         fault: Option<Fault>,
     },
+    /// It printed more than it may.
+    #[error("the worker printed {0} bytes")]
+    Flood(u64),
     /// The deadline passed.
     #[error("no answer within {0:.1?}")]
     Deadline(Duration),

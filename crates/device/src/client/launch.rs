@@ -4,12 +4,14 @@ use super::error::{DeviceError, Ending};
 use crate::channel::Channel;
 use crate::control::Control;
 use crate::worker::WorkerSpec;
-use kernelseek_sandbox::process::{BoundedCapture, CapturedChild, ProcessSpec};
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::io::FdFlags;
+use kernelseek_sandbox::process::{self, BoundedCapture, OutputBounds, SpawnSpec, Waited};
+use rustix::fd::AsRawFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// What runs in the worker's process.
 #[derive(Debug, Clone)]
@@ -50,10 +52,14 @@ pub struct Launch {
     pub flood_limit: u64,
 }
 
+/// Bytes of each output stream that are kept.
+const HEAD: usize = 64 << 10;
+
 /// A started process.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: CapturedChild,
+    child: process::Process,
+    flood_limit: u64,
 }
 
 impl Launch {
@@ -72,7 +78,6 @@ impl Launch {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(io)?;
         let page = rustix::io::fcntl_dupfd_cloexec(control.memory().fd(), 3).map_err(io)?;
-        let inherit = |fd: &OwnedFd| rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(io);
         let (program, args) = match &self.program {
             Program::Native { helper, spec } | Program::Reference { helper, spec } => {
                 let spec = serde_json::to_string(spec).map_err(|e| DeviceError::Start(e.into()))?;
@@ -92,34 +97,45 @@ impl Launch {
                 (interpreter.clone(), args)
             }
         };
-        // Between here and the end of the spawn another thread of the caller could start a process that inherits the
-        // two descriptors; the engine starts processes from one thread.
-        inherit(&theirs)?;
-        inherit(&page)?;
-        let child = CapturedChild::spawn(&ProcessSpec {
+        let child = process::spawn(SpawnSpec {
             program,
-            args,
-            env: self.env.clone(),
+            args: args.into_iter().map(OsString::from).collect(),
+            env: self.env.iter().map(|(k, v)| (k.into(), v.into())).collect(),
             cwd: None,
-            flood_limit: Some(self.flood_limit),
+            inherit: vec![theirs, page],
+            output: OutputBounds { head: HEAD, flood: Some(self.flood_limit) },
         })?;
-        Ok((Channel::new(ours), Process { child }))
+        Ok((Channel::new(ours), Process { child, flood_limit: self.flood_limit }))
     }
 }
 
 impl Process {
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.pid()
     }
     pub(super) fn output(&self) -> [BoundedCapture; 2] {
-        self.child.output()
+        let (out, err) = self.child.output();
+        [out, err]
+    }
+    /// Bytes that it has printed, if they are more than it may.
+    pub(super) fn flood(&self) -> Option<u64> {
+        let printed = self.output().iter().map(|stream| stream.total_bytes).max().unwrap_or(0);
+        (printed > self.flood_limit).then_some(printed)
     }
     /// How the process ended; waits a moment for it, since the socket closes a little before the end can be seen.
-    pub(super) fn ending(&self) -> Ending {
-        match self.child.wait(std::time::Duration::from_millis(500)) {
-            Some(kernelseek_sandbox::process::Ended::Exited(code)) => Ending::Exited(code),
-            Some(kernelseek_sandbox::process::Ended::Killed(signal)) => Ending::Killed(signal),
-            None => Ending::Silent,
+    pub(super) fn ending(&mut self) -> Ending {
+        let deadline = Instant::now() + Duration::from_millis(500);
+        loop {
+            match self.child.wait_deadline(deadline) {
+                Ok(Waited::Ended(status)) => {
+                    return match (status.code(), status.signal()) {
+                        (Some(code), _) => Ending::Exited(code),
+                        (None, signal) => Ending::Killed(signal.unwrap_or(0)),
+                    };
+                }
+                Ok(Waited::Flooded) => {}
+                Ok(Waited::Deadline) | Err(_) => return Ending::Silent,
+            }
         }
     }
 }

@@ -12,8 +12,9 @@ use crate::control::Control;
 use crate::layout::ArenaLayout;
 use crate::protocol::{Entry, Plan, PlanTensor, Reply, Request, Status, VERSION};
 use kernelseek_core::case::Case;
+use kernelseek_sandbox::control::Target;
 use kernelseek_sandbox::monitor::{Denial, Monitor};
-use kernelseek_sandbox::process::{self, BoundedCapture};
+use kernelseek_sandbox::process::BoundedCapture;
 use kernelseek_sandbox::report::Layers;
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,8 @@ pub struct Worker {
     channel: Channel,
     control: Control,
     process: launch::Process,
-    /// Pid of the process that runs the library.
-    pid: u32,
+    /// The process that runs the library.
+    target: Target,
     monitor: Option<Monitor>,
     layers: Option<Layers>,
     offers: Offers,
@@ -71,7 +72,7 @@ impl Worker {
         let mut worker = Self {
             channel,
             control,
-            pid: process.id(),
+            target: Target::open(process.id())?,
             process,
             monitor: None,
             layers: None,
@@ -84,11 +85,11 @@ impl Worker {
             halts: launch.halts(),
         };
         match worker.receive(deadline)? {
-            Reply::Pid { pid } => worker.pid = pid,
+            Reply::Pid { pid } => worker.target = Target::open(pid)?,
             other => return Err(DeviceError::unexpected("pid", &other)),
         }
         if let Some(cpus) = &launch.cpus {
-            crate::topology::pin_process(worker.pid, cpus);
+            crate::topology::pin_process(worker.target.pid(), cpus);
         }
         Ok(worker)
     }
@@ -102,7 +103,7 @@ impl Worker {
         artifact: &str,
         entry: &str,
         model: Option<&str>,
-        allowed_reads: Vec<std::path::PathBuf>,
+        allowed_reads: &[std::path::PathBuf],
         deadline: Duration,
     ) -> Result<Offers, DeviceError> {
         let request = Request::Load {
@@ -117,7 +118,7 @@ impl Worker {
             other => return Err(DeviceError::unexpected("locked", &other)),
         }
         if let Some(listener) = self.channel.take_fd() {
-            self.monitor = Some(Monitor::start(listener, allowed_reads));
+            self.monitor = Some(Monitor::start(listener, allowed_reads)?);
         }
         match self.receive(deadline)? {
             Reply::Loaded { workspace, prepare, model } => {
@@ -177,7 +178,7 @@ impl Worker {
     /// Denied attempts since the worker was loaded.
     #[must_use]
     pub fn denials(&self) -> Vec<Denial> {
-        self.monitor.as_ref().map(Monitor::denials).unwrap_or_default()
+        self.monitor.as_ref().map(|m| m.denials().kinds).unwrap_or_default()
     }
     /// What the worker has printed, standard output then standard error.
     #[must_use]
@@ -211,17 +212,19 @@ impl Worker {
                 Reply::Armed { sequence: s } if s == sequence => {}
                 other => return Err(DeviceError::unexpected("armed", &other)),
             }
-            let waited_before = crate::topology::run_queue_wait(self.pid);
+            let waited_before = crate::topology::run_queue_wait(self.target.pid());
             wall = self.pass_gate(sequence, deadline)?;
             self.halt()?;
-            waited = crate::topology::run_queue_wait(self.pid).saturating_sub(waited_before);
+            waited = crate::topology::run_queue_wait(self.target.pid()).saturating_sub(waited_before);
             if let Some(arena) = &self.arena {
                 at_return(arena, false);
             }
             self.resume()?;
         }
         let (statuses, nanos) = match self.receive(deadline)? {
-            Reply::Done { sequence: s, statuses, nanos } if s == sequence && statuses.len() == slots.len() => {
+            Reply::Done { sequence: s, statuses, nanos }
+                if s == sequence && statuses.len() == slots.len() =>
+            {
                 (statuses, nanos)
             }
             other => return Err(DeviceError::unexpected("done", &other)),
@@ -239,15 +242,24 @@ impl Worker {
     /// # Errors
     /// When the worker dies meanwhile.
     pub fn idle_probe(&mut self, window: Duration) -> Result<Duration, DeviceError> {
-        let before = process::cpu_time(self.pid)?;
+        // Read while it is stopped: the count of a running process lags behind.
+        let before = self.target.cpu_time()?;
         self.resume()?;
         std::thread::sleep(window);
-        let after = process::cpu_time(self.pid)?;
         self.halt()?;
+        let after = self.target.cpu_time()?;
         Ok(after.saturating_sub(before))
     }
 
-    fn pass_gate(&self, sequence: u32, deadline: Duration) -> Result<Duration, DeviceError> {
+    fn pass_gate(&mut self, sequence: u32, deadline: Duration) -> Result<Duration, DeviceError> {
+        match self.spin_for(sequence, deadline)? {
+            Some(wall) => Ok(wall),
+            None => Err(self.died()),
+        }
+    }
+
+    /// Opens the gate and waits for `done`; `None` when the worker is gone.
+    fn spin_for(&self, sequence: u32, deadline: Duration) -> Result<Option<Duration>, DeviceError> {
         let page = self.control.page();
         let start = Instant::now();
         page.open(sequence);
@@ -255,7 +267,7 @@ impl Worker {
         let mut turns = 0u32;
         loop {
             if page.finished() == sequence {
-                return Ok(start.elapsed());
+                return Ok(Some(start.elapsed()));
             }
             if self.spin {
                 std::hint::spin_loop();
@@ -272,15 +284,21 @@ impl Worker {
                     }
                     // A message before `done` can only be bad news.
                     if self.channel.wait_readable(Duration::ZERO)? && page.finished() != sequence {
-                        return Err(self.died());
+                        return Ok(None);
+                    }
+                    if let Some(bytes) = self.process.flood() {
+                        return Err(DeviceError::Flood(bytes));
                     }
                 }
             }
         }
     }
 
-    fn send(&self, request: &Request, fds: &[rustix::fd::BorrowedFd<'_>]) -> Result<(), DeviceError> {
-        self.channel.send(request, fds).map_err(|e| self.explain(e))
+    fn send(&mut self, request: &Request, fds: &[rustix::fd::BorrowedFd<'_>]) -> Result<(), DeviceError> {
+        match self.channel.send(request, fds) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.explain(e)),
+        }
     }
 
     fn receive(&mut self, deadline: Duration) -> Result<Reply, DeviceError> {
@@ -291,7 +309,7 @@ impl Worker {
         }
     }
 
-    fn explain(&self, error: ChannelError) -> DeviceError {
+    fn explain(&mut self, error: ChannelError) -> DeviceError {
         match error {
             ChannelError::Closed => self.died(),
             ChannelError::TimedOut(limit) => DeviceError::Deadline(limit),
@@ -299,13 +317,13 @@ impl Worker {
         }
     }
 
-    fn died(&self) -> DeviceError {
+    fn died(&mut self) -> DeviceError {
         DeviceError::Died { ending: self.process.ending(), fault: self.control.page().fault() }
     }
 
     fn halt(&mut self) -> Result<(), DeviceError> {
         if self.halts && !self.halted {
-            if process::stop(self.pid).is_err() {
+            if self.target.stop().is_err() {
                 return Err(self.died());
             }
             self.halted = true;
@@ -315,7 +333,7 @@ impl Worker {
 
     fn resume(&mut self) -> Result<(), DeviceError> {
         if self.halted {
-            if process::cont(self.pid).is_err() {
+            if self.target.cont().is_err() {
                 return Err(self.died());
             }
             self.halted = false;

@@ -68,10 +68,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
         if !page.is_null() {
             (*page).note_fault(Fault { signal, address: address as u64, place });
         }
-        // A hardware fault happens again when the handler returns and then kills. An abort does not: the first
-        // process of a namespace shrugs off signals without a handler, so leave with the shell's code for it.
-        if signal == libc::SIGABRT {
-            libc::_exit(128 + signal);
-        }
+        // A hardware fault happens again when the handler returns, and `abort` raises its signal again: with the
+        // default action restored, either kills now.
     }
 }

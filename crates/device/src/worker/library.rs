@@ -57,9 +57,11 @@ impl Library {
             (!symbol.is_null()).then_some(symbol)
         };
         // SAFETY (the casts below): the header fixes these functions' types.
-        let function = |symbol| Function(unsafe {
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> i32>(symbol)
-        });
+        let function = |symbol| {
+            Function(unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> i32>(symbol)
+            })
+        };
         let main = find(entry).ok_or_else(|| format!("the library does not export `{entry}`"))?;
         Ok(Self {
             main: function(main),
@@ -89,6 +91,10 @@ fn dl_error() -> String {
     // SAFETY: `dlerror` returns null or a NUL-terminated string that lives until the next dl call of this thread.
     unsafe {
         let text = libc::dlerror();
-        if text.is_null() { "unknown reason".to_owned() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        if text.is_null() {
+            "unknown reason".to_owned()
+        } else {
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
     }
 }

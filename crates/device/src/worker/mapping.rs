@@ -102,7 +102,13 @@ impl Mapping {
             map_over(fd, start, region.size, region.offset)
                 .map_err(|e| format!("a buffer could not be mapped: {e}"))?;
             let data = start + region.data;
-            regions.push(FaultRegion { start: start - PAGE, end: start + region.size + PAGE, data, slot, storage });
+            regions.push(FaultRegion {
+                start: start - PAGE,
+                end: start + region.size + PAGE,
+                data,
+                slot,
+                storage,
+            });
             for (index, row) in addresses.iter_mut().enumerate() {
                 if index == slot || plan.layout.constant[storage] {
                     row[storage] = data;
@@ -168,7 +174,8 @@ fn build_call(plan: &Plan, layout: &CallLayout, addresses: &[usize]) -> Result<C
         if tensor.shape.len() > MAX_RANK || tensor.shape.len() != tensor.stride.len() {
             return Err(format!("tensor `{}` has a malformed shape", tensor.name));
         }
-        let base = addresses.get(storage).ok_or_else(|| format!("tensor `{}` has no storage", tensor.name))?;
+        let base =
+            addresses.get(storage).ok_or_else(|| format!("tensor `{}` has no storage", tensor.name))?;
         call.put_u64(at, (base + tensor.offset) as u64);
         call.put_u32_pair(at + 8, tensor.dtype as u32, tensor.shape.len() as u32);
         for (i, (&extent, &stride)) in tensor.shape.iter().zip(&tensor.stride).enumerate() {
@@ -177,10 +184,13 @@ fn build_call(plan: &Plan, layout: &CallLayout, addresses: &[usize]) -> Result<C
         }
     }
     for ((_, value), &at) in plan.attributes.iter().zip(&layout.attributes) {
-        call.put_u64(at, match value {
-            AttributeValue::F64(x) => x.to_bits(),
-            AttributeValue::I64(x) => *x as u64,
-        });
+        call.put_u64(
+            at,
+            match value {
+                AttributeValue::F64(x) => x.to_bits(),
+                AttributeValue::I64(x) => *x as u64,
+            },
+        );
     }
     Ok(call)
 }

@@ -11,6 +11,7 @@ use crate::protocol::{Entry, Reply, Request, Status, VERSION};
 use kernelseek_sandbox::limits::Limits;
 use kernelseek_sandbox::lockdown::LockdownSpec;
 use kernelseek_sandbox::namespaces::NamespaceSpec;
+use kernelseek_sandbox::report::Layers;
 use library::Library;
 use mapping::Mapping;
 use rustix::fd::OwnedFd;
@@ -71,17 +72,17 @@ pub fn run_inherited(spec: &WorkerSpec, socket: i32, control: i32) -> Result<(),
 /// When the supervisor is gone or the sandbox cannot be set up.
 pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), WorkerError> {
     let mut channel = Channel::new(socket);
-    kernelseek_sandbox::limits::apply(&spec.limits)?;
-    let namespaces = if spec.namespaces {
-        let namespace_spec = NamespaceSpec { read: spec.read.clone(), devices: true, private_proc: true };
-        Some(kernelseek_sandbox::namespaces::enter(&namespace_spec, |pid| {
-            // Nothing can be reported if this fails; the supervisor notices the missing message.
-            let _ = channel.send(&Reply::Pid { pid }, &[]);
-        })?)
-    } else {
-        channel.send(&Reply::Pid { pid: std::process::id() }, &[])?;
-        None
+    let rlimits = kernelseek_sandbox::limits::apply(&spec.limits);
+    let world = NamespaceSpec {
+        read: spec.read.clone(),
+        devices: false,
+        private_proc: true,
+        enabled: spec.namespaces,
     };
+    let namespaces = kernelseek_sandbox::namespaces::enter(&world, |pid| {
+        // Nothing can be reported if this fails; the supervisor notices the missing message.
+        let _ = channel.send(&Reply::Pid { pid }, &[]);
+    })?;
     let page = mapping::map_control(control).map_err(WorkerError::Control)?;
     fault::install(page);
     let mut state = State { spec, page, library: None, mapping: None };
@@ -92,16 +93,15 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
             Err(e) => return Err(e.into()),
         };
         if let Request::Load { .. } = request {
-            let mut layers = kernelseek_sandbox::report::Layers::from_namespaces(namespaces.as_ref());
-            let mut listener = None;
+            let (mut layers, mut listener) = (None, None);
             if spec.lockdown {
-                let lockdown_spec = LockdownSpec { read: spec.read.clone(), threads_allowed: true };
-                let lockdown = kernelseek_sandbox::lockdown::apply(&lockdown_spec)?;
-                layers.add_lockdown(&lockdown);
+                let rules = LockdownSpec { read: spec.read.clone(), threads_allowed: true, devices: false };
+                let lockdown = kernelseek_sandbox::lockdown::apply(&rules)?;
+                layers = Some(Box::new(Layers::of(&namespaces, rlimits.clone(), &lockdown)));
                 listener = lockdown.listener;
             }
             let fds: Vec<_> = listener.iter().map(rustix::fd::AsFd::as_fd).collect();
-            channel.send(&Reply::Locked { layers: Some(Box::new(layers)) }, &fds)?;
+            channel.send(&Reply::Locked { layers }, &fds)?;
         }
         let reply = state.serve(request, &mut channel);
         channel.send(&reply, &[])?;
@@ -118,15 +118,25 @@ struct State<'a> {
 impl State<'_> {
     fn serve(&mut self, request: Request, channel: &mut Channel) -> Reply {
         let outcome = match request {
-            Request::Load { version, artifact, entry, model } => self.load(version, &artifact, &entry, model.as_deref()),
+            Request::Load { version, artifact, entry, model } => {
+                self.load(version, &artifact, &entry, model.as_deref())
+            }
             Request::Map { plan } => self.map(&plan, channel),
-            Request::Call { sequence, entry, slots, gate } => self.call(sequence, entry, &slots, gate, channel),
+            Request::Call { sequence, entry, slots, gate } => {
+                self.call(sequence, entry, &slots, gate, channel)
+            }
             Request::Bye => Err("already served".to_owned()),
         };
         outcome.unwrap_or_else(|message| Reply::Failed { message })
     }
 
-    fn load(&mut self, version: u32, artifact: &str, entry: &str, model: Option<&str>) -> Result<Reply, String> {
+    fn load(
+        &mut self,
+        version: u32,
+        artifact: &str,
+        entry: &str,
+        model: Option<&str>,
+    ) -> Result<Reply, String> {
         if version != VERSION {
             return Err(format!("protocol version {version} is not {VERSION}"));
         }

@@ -104,7 +104,10 @@ mod tests {
         .unwrap();
         let entry = &entry.entries[0];
         assert!(entry.matches(Word::Fail, &["correct.redzone".into()]));
-        assert!(!entry.matches(Word::Fail, &["timed.clocks".into()]), "caught for another reason is not caught");
+        assert!(
+            !entry.matches(Word::Fail, &["timed.clocks".into()]),
+            "caught for another reason is not caught"
+        );
         assert!(!entry.matches(Word::Pass, &["correct.redzone".into()]));
         assert_eq!(entry.problem_folder(Path::new("x/cheats")), Path::new("x/problems/p"));
         assert!(toml::from_str::<Catalogue>("[[candidate]]\nfile = 'a'\nnope = 1\n").is_err());

@@ -68,6 +68,7 @@ fn one(
     settings.effort = Effort::of(Tier::Quick);
     settings.only.clone_from(&entry.scenarios);
     settings.calibrate = false;
+    settings.set = None;
     let mut evaluate = |file: &Path| -> Result<(evaluate::Evaluation, f64), EvaluateError> {
         let start = Instant::now();
         let mut session = Session::open(&problem, Some(file), &settings)?;
@@ -84,7 +85,9 @@ fn one(
         .collect();
     defences.sort();
     defences.dedup();
-    let honest = problem.join(&Session::open(&problem, None, &settings).map_err(|e| failed(e.into()))?.files.problem.seed.path);
+    let honest = problem.join(
+        &Session::open(&problem, None, &settings).map_err(|e| failed(e.into()))?.files.problem.seed.path,
+    );
     let (next, _) = evaluate(&honest).map_err(failed)?;
     // What an evaluation of an honest candidate takes, plus one deadline, which a candidate that hangs uses up.
     let deadline = crate::session::DEADLINE.as_secs_f64();

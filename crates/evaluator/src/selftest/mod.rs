@@ -163,10 +163,14 @@ impl SelftestRecord {
             }
         }
         if self.false_faster * 100 > self.verdicts {
-            misses.push(format!("{} of {} verdicts say faster where nothing is", self.false_faster, self.verdicts));
+            misses.push(format!(
+                "{} of {} verdicts say faster where nothing is",
+                self.false_faster, self.verdicts
+            ));
         }
         if self.slowdown_found * 100 < self.slowdown_tried * 95 {
-            misses.push(format!("{} of {} planted slowdowns found", self.slowdown_found, self.slowdown_tried));
+            misses
+                .push(format!("{} of {} planted slowdowns found", self.slowdown_found, self.slowdown_tried));
         }
         for trial in self.hostile.iter().filter(|t| !(t.as_expected && t.next_right && t.in_time)) {
             misses.push(format!(
@@ -221,7 +225,12 @@ pub fn run_aa(folder: &Path, settings: &Settings, sink: &mut dyn Sink) -> Result
     Ok(AaRun {
         geomean: geomean(&all).map_or(f64::NAN, |r| r.point),
         verdicts: evaluation.verdict.scenarios.len(),
-        false_faster: evaluation.verdict.scenarios.iter().filter(|s| s.standing == Some(Standing::Faster)).count(),
+        false_faster: evaluation
+            .verdict
+            .scenarios
+            .iter()
+            .filter(|s| s.standing == Some(Standing::Faster))
+            .count(),
         ratios,
         raw: evaluation.raw,
         aa_spread: spreads,

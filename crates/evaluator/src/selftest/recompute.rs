@@ -16,7 +16,8 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
     let mut differences = Vec::new();
     let effort = Effort::of(Tier::Default);
     let mut compare = |what: String, said: f64, found: f64| {
-        if !((said - found).abs() <= CLOSE * found.abs().max(1e-300)) {
+        let gap = (said - found).abs();
+        if gap > CLOSE * found.abs().max(1e-300) || gap.is_nan() {
             differences.push(format!("{what}: recorded {said}, recomputed {found}"));
         }
     };
@@ -42,7 +43,11 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
             run.geomean,
             geomean(&ratios).map_or(f64::NAN, |r| r.point),
         );
-        compare(format!("aa run {} false faster", index + 1), run.false_faster as f64, f64::from(faster as u32));
+        compare(
+            format!("aa run {} false faster", index + 1),
+            run.false_faster as f64,
+            f64::from(faster as u32),
+        );
         verdicts += run.verdicts;
         false_faster += faster;
     }

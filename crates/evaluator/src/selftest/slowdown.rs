@@ -63,7 +63,8 @@ pub fn run(
 
 /// Scenarios with the tag `slowdown`: large enough that a twentieth of their work is a whole number of rows.
 fn eligible(folder: &Path, settings: &Settings) -> Result<Vec<String>, EvaluateError> {
-    let files = crate::problem_files::ProblemFiles::load(folder, settings.set.as_deref()).map_err(SessionError::from)?;
+    let files = crate::problem_files::ProblemFiles::load(folder, settings.set.as_deref())
+        .map_err(SessionError::from)?;
     let ids: Vec<String> = files
         .scenarios
         .iter()
@@ -125,7 +126,9 @@ fn collected(text: &str) -> Option<f64> {
 
 /// A program that makes one call with inputs of ones on the shapes of `case`.
 fn driver_source(entry: &str, case: &kernelseek_core::case::Case) -> String {
-    let mut text = format!("#include \"{entry}.h\"\n#include <stdlib.h>\nint main(void) {{\n  {entry}_call c = {{0}};\n");
+    let mut text = format!(
+        "#include \"{entry}.h\"\n#include <stdlib.h>\nint main(void) {{\n  {entry}_call c = {{0}};\n"
+    );
     text.push_str("  c.struct_size = sizeof c; c.abi = 1;\n");
     for t in &case.tensors {
         let Some(storage) = t.storage.and_then(|i| case.storages.get(i)) else { continue };
@@ -142,7 +145,10 @@ fn driver_source(entry: &str, case: &kernelseek_core::case::Case) -> String {
             t.name
         ));
         for (i, (extent, stride)) in t.shape.iter().zip(&t.stride).enumerate() {
-            text.push_str(&format!("  c.{}.shape[{i}] = {extent}; c.{}.stride[{i}] = {stride};\n", t.name, t.name));
+            text.push_str(&format!(
+                "  c.{}.shape[{i}] = {extent}; c.{}.stride[{i}] = {stride};\n",
+                t.name, t.name
+            ));
         }
     }
     for (name, value) in &case.attributes {

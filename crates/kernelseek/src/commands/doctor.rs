@@ -1,7 +1,7 @@
 //! `doctor`.
 
 use crate::cli::{Doctor, Global};
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::{exit, settings, table};
 use kernelseek_device::peaks::Peaks;
@@ -18,7 +18,8 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
         cxx: settings.cxx.clone(),
         path: settings.path.clone(),
     });
-    let layers = kernelseek_sandbox::report::probe(&settings.helper);
+    let layers = kernelseek_sandbox::probe::probe()
+        .map_err(|e| CommandError::new(Kind::Harness, kernelseek_evaluator::fault::chain(&e)))?;
     let identity = CpuIdentity::read();
     let division = Division::new(&allowed_cpus(), 1);
     let tick = clock_tick_ns();
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
             "device": identity,
             "compiler": toolchain.as_ref().ok().map(|t| t.compilers().map(version).collect::<Vec<_>>()),
             "sandbox": layers,
-            "trust": if layers.is_full() { "full" } else { "reduced" },
+            "trust": if layers.complete() { "full" } else { "reduced" },
             "cores": { "supervisor": division.supervisor, "worker": division.worker, "disjoint": division.is_disjoint() },
             "clock_tick_ns": tick,
             "peaks": peaks,
@@ -44,15 +45,20 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
     let mut text = String::new();
     let mut row = |good: bool, name: &str, value: &str, fix: Option<&str>| {
         let mark = if good { style.good("✓") } else { style.doubtful("!") };
-        text.push_str(&format!("{mark} {name:<12} {value}\n"));
+        text.push_str(&format!("{mark} {name:<16} {value}\n"));
         if let (false, Some(fix)) = (good, fix) {
-            text.push_str(&format!("{:15}{} {fix}\n", "", style.strong("fix:")));
+            text.push_str(&format!("{:19}{} {fix}\n", "", style.strong("fix:")));
         }
     };
     row(
         true,
         "processor",
-        &format!("{}, {} cores, last-level cache {}", identity.model, identity.cores, table::bytes(identity.last_level_bytes as f64)),
+        &format!(
+            "{}, {} cores, last-level cache {}",
+            identity.model,
+            identity.cores,
+            table::bytes(identity.last_level_bytes as f64)
+        ),
         None,
     );
     match &toolchain {
@@ -73,18 +79,41 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
         },
         Some("give the tool at least two cores"),
     );
-    row(tick < 1000.0, "clock", &format!("ticks every {tick:.0} ns"), Some("use a machine whose clock source is the time-stamp counter"));
-    for (name, state) in layers.entries() {
+    row(
+        tick < 1000.0,
+        "clock",
+        &format!("ticks every {tick:.0} ns"),
+        Some("use a machine whose clock source is the time-stamp counter"),
+    );
+    for (name, state) in layers.all() {
         row(
             state.is_enforced(),
-            &name,
+            name,
             &state.to_string(),
-            Some("allow unprivileged user namespaces, Landlock and seccomp user notification (Linux 5.13 or newer, not inside a restricted container)"),
+            Some(
+                "allow unprivileged user namespaces, Landlock and seccomp user notification (Linux 5.13 or newer, not inside a restricted container)",
+            ),
         );
     }
-    row(layers.is_full(), "trust", if layers.is_full() { "full" } else { "reduced" }, Some("see the layers above"));
-    row(python.is_some(), "python", &python.map_or_else(|| "none: references in Python will not run".into(), |p| p.display().to_string()), Some("install Python 3"));
-    row(valgrind.is_some(), "valgrind", &valgrind.map_or_else(|| "none: selftest cannot count instructions".into(), |p| p.display().to_string()), Some("install valgrind"));
+    row(
+        layers.complete(),
+        "trust",
+        if layers.complete() { "full" } else { "reduced" },
+        Some("see the layers above"),
+    );
+    row(
+        python.is_some(),
+        "python",
+        &python.map_or_else(|| "none: references in Python will not run".into(), |p| p.display().to_string()),
+        Some("install Python 3"),
+    );
+    row(
+        valgrind.is_some(),
+        "valgrind",
+        &valgrind
+            .map_or_else(|| "none: selftest cannot count instructions".into(), |p| p.display().to_string()),
+        Some("install valgrind"),
+    );
     row(true, "state", &settings.state_dir.display().to_string(), None);
     if let Some(p) = peaks {
         row(

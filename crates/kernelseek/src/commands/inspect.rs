@@ -14,11 +14,15 @@ use serde_json::json;
 pub(crate) fn run(args: &Inspect, printer: &mut Printer) -> Result<u8, CommandError> {
     let bytes = std::fs::read(&args.file).map_err(|e| CommandError::file(&args.file, &e))?;
     let facts = elf::facts(&bytes).map_err(|e| {
-        CommandError::new(Kind::Input, format!("{}: {}", args.file.display(), kernelseek_evaluator::fault::chain(&e)))
-            .with_hint("inspect takes an ELF shared library, as `kernelseek build` makes it")
+        CommandError::new(
+            Kind::Input,
+            format!("{}: {}", args.file.display(), kernelseek_evaluator::fault::chain(&e)),
+        )
+        .with_hint("inspect takes an ELF shared library, as `kernelseek build` makes it")
     })?;
     // Without a name, whatever the library exports first stands for the entry point.
-    let entry = args.entry.clone().or_else(|| facts.exports.first().map(|e| e.name.clone())).unwrap_or_default();
+    let entry =
+        args.entry.clone().or_else(|| facts.exports.first().map(|e| e.name.clone())).unwrap_or_default();
     let findings = rules::findings(&facts, &Closure::default(), &Policy::cpu(&entry));
     if printer.json {
         printer.json(&json!({ "file": args.file, "facts": facts, "findings": findings }))?;
@@ -31,12 +35,16 @@ pub(crate) fn run(args: &Inspect, printer: &mut Printer) -> Result<u8, CommandEr
 fn render(facts: &ElfFacts, findings: &[Finding], printer: &Printer) -> String {
     let style = printer.out;
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text.push_str(&format!("{} {value}\n", style.faint(&format!("{name:>10}"))));
+    let mut line = |name: &str, value: String| {
+        text.push_str(&format!("{} {value}\n", style.faint(&format!("{name:>10}"))));
+    };
     line("machine", format!("{:?}", facts.machine).to_lowercase());
     line("needs", join(facts.needed.iter().map(String::as_str)));
     line("exports", join(facts.exports.iter().map(|s| s.name.as_str())));
     line("imports", join(facts.imports.iter().map(|s| s.name.as_str())));
-    for section in facts.sections.iter().filter(|s| [".text", ".rodata", ".data", ".bss"].contains(&s.name.as_str())) {
+    for section in
+        facts.sections.iter().filter(|s| [".text", ".rodata", ".data", ".bss"].contains(&s.name.as_str()))
+    {
         line(&section.name, table::bytes(section.size as f64));
     }
     text.push_str(&render_findings(findings, style));

@@ -5,12 +5,14 @@ use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::{exit, settings};
-use kernelseek_evaluator::selftest::{self, AA_RUNS, SelftestRecord, SLOWDOWNS};
+use kernelseek_evaluator::selftest::{self, AA_RUNS, SLOWDOWNS, SelftestRecord};
 use kernelseek_evaluator::session::Session;
 use kernelseek_evaluator::settings::{Settings, Tier};
 use std::path::Path;
 use std::time::Instant;
 
+/// Scenario set that the self-test takes where a problem has it.
+const SET: &str = "selftest";
 /// Runs of the seed against itself when nothing is recorded.
 const SHORT_AA: usize = 2;
 
@@ -18,8 +20,13 @@ pub(crate) fn run(args: &Selftest, global: &Global, printer: &mut Printer) -> Re
     if let Some(file) = &args.recompute {
         return recompute(file, printer);
     }
-    let settings = settings::resolve(global, Tier::Default)?;
-    let session = Session::open(&args.problem, None, &settings)?;
+    let mut settings = settings::resolve(global, Tier::Default)?;
+    let mut session = Session::open(&args.problem, None, &settings)?;
+    // A problem may carry a set of its own for this, with enough scenarios for the statistics.
+    if session.files.problem.scenarios.files.iter().any(|(name, _)| name == SET) {
+        settings.set = Some(SET.to_owned());
+        session = Session::open(&args.problem, None, &settings)?;
+    }
     let fresh = || SelftestRecord::new(&session, env!("CARGO_PKG_VERSION"), commit());
     let mut record = match args.record.as_deref().and_then(SelftestRecord::load) {
         Some(known) if known.problem_hash == session.files.hash && known.device == fresh().device => known,
@@ -44,7 +51,12 @@ pub(crate) fn run(args: &Selftest, global: &Global, printer: &mut Printer) -> Re
     report(&record, printer)
 }
 
-fn aa(args: &Selftest, settings: &Settings, record: &mut SelftestRecord, printer: &Printer) -> Result<(), CommandError> {
+fn aa(
+    args: &Selftest,
+    settings: &Settings,
+    record: &mut SelftestRecord,
+    printer: &Printer,
+) -> Result<(), CommandError> {
     let runs = if args.record.is_some() { AA_RUNS } else { SHORT_AA };
     let start = Instant::now();
     while record.aa_runs.len() < runs {
@@ -122,7 +134,10 @@ fn hostile(
 
 fn recompute(file: &Path, printer: &Printer) -> Result<u8, CommandError> {
     let record = SelftestRecord::load(file).ok_or_else(|| {
-        CommandError::new(Kind::Input, format!("{} is not a self-test record of this version", file.display()))
+        CommandError::new(
+            Kind::Input,
+            format!("{} is not a self-test record of this version", file.display()),
+        )
     })?;
     let differences = selftest::recompute(&record);
     if printer.json {
@@ -166,11 +181,17 @@ fn report(record: &SelftestRecord, printer: &Printer) -> Result<u8, CommandError
             ));
         }
         if record.slowdown_tried > 0 {
-            text.push_str(&format!("planted slowdowns: {} of {} found\n", record.slowdown_found, record.slowdown_tried));
+            text.push_str(&format!(
+                "planted slowdowns: {} of {} found\n",
+                record.slowdown_found, record.slowdown_tried
+            ));
         }
         if !record.hostile.is_empty() {
             let right = record.hostile.iter().filter(|t| t.as_expected && t.next_right && t.in_time).count();
-            text.push_str(&format!("hostile candidates: {right} of {} trials as expected\n", record.hostile.len()));
+            text.push_str(&format!(
+                "hostile candidates: {right} of {} trials as expected\n",
+                record.hostile.len()
+            ));
         }
         for miss in &misses {
             text.push_str(&format!("{} {miss}\n", style.bad("✗")));

@@ -1,6 +1,6 @@
-//! The hidden entries: what the tool starts itself as.
+//! The hidden entry: what the tool starts itself as.
 
-use crate::cli::{SandboxExec, WorkerArgs};
+use crate::cli::WorkerArgs;
 use crate::exit;
 use kernelseek_device::worker::{self, WorkerSpec};
 use std::io::Write;
@@ -15,11 +15,6 @@ pub(crate) fn run(args: &WorkerArgs) -> u8 {
         Ok(()) => exit::OK,
         Err(error) => complain(&kernelseek_evaluator::fault::chain(&error)),
     }
-}
-
-/// Runs a command under the build sandbox.
-pub(crate) fn sandbox_exec(args: &SandboxExec) -> u8 {
-    kernelseek_sandbox::command::sandbox_exec_main(&args.arguments)
 }
 
 fn complain(message: &str) -> u8 {

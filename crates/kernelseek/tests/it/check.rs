@@ -1,0 +1,72 @@
+//! `check` accepts a sound problem and refuses weakened ones, with the reason.
+
+use crate::context;
+
+#[test]
+fn a_sound_problem_passes() {
+    let c = context("rowscale");
+    let ran = c.run(&["check", ".", "--json"]).unwrap();
+    assert_eq!(ran.code, 0, "{}", ran.snapshot());
+    let report = ran.json().unwrap();
+    for s in report["scenarios"].as_array().unwrap() {
+        assert_eq!(s["accepted"].as_array().unwrap().len(), 0, "{s:#}");
+        assert!(s["seed_error"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn weakened_problems_are_refused_with_the_reason() {
+    for (file, from, to, trivial, reason) in [
+        // Zero inputs: the right answer is zero.
+        (
+            "problem.toml",
+            "generator = { kind = \"normal\", mean = 0.0, std = 1.0 }",
+            "generator = { kind = \"constant\", value = 0.0 }",
+            "zeros",
+            "the outputs are zero",
+        ),
+        // A tolerance that swallows the outputs.
+        (
+            "problem.toml",
+            "[cost]",
+            "[tolerance]\nfloor_abs = 10.0\n\n[cost]",
+            "zeros",
+            "the tolerance is larger",
+        ),
+        // Noise far above the seed's own error is let through.
+        ("problem.toml", "[cost]", "[tolerance]\nk = 1e4\nrms_k = 1e4\n\n[cost]", "noise", "far looser than"),
+    ] {
+        let c = context("rowscale");
+        c.edit(file, from, to).unwrap();
+        let ran = c.run(&["check", "."]).unwrap();
+        assert_eq!(ran.code, 1, "{to}: {}", ran.snapshot());
+        assert!(ran.stdout.starts_with("FAIL"), "{}", ran.stdout);
+        assert!(ran.stdout.contains(&format!("accepts `{trivial}`")), "{to}: {}", ran.stdout);
+        assert!(ran.stdout.contains(reason), "{to}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn an_output_that_ignores_its_input_is_refused() {
+    let c = context("rowscale");
+    for (file, value) in [
+        ("seed.c", "tanhf(x[r * cols + c]) * w[r]"),
+        ("reference.c", "(float)(tanh((double)x[r * cols + c]) * (double)w[r])"),
+    ] {
+        c.edit(file, value, "(float)(1 + r + c)").unwrap();
+        c.edit(file, "const float *x = call->x.data, *w = call->w.data;", "").unwrap();
+    }
+    let ran = c.run(&["check", "."]).unwrap();
+    assert_eq!(ran.code, 1, "{}", ran.snapshot());
+    assert!(ran.stdout.contains("the outputs do not depend on the inputs"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_broken_seed_is_named() {
+    let c = context("rowscale");
+    c.edit("seed.c", "c < cols", "c + 1 < cols").unwrap();
+    let ran = c.run(&["check", "."]).unwrap();
+    assert_eq!(ran.code, 5, "{}", ran.snapshot());
+    assert!(ran.stderr.contains("the seed fails as its own candidate"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("correct.unwritten"), "{}", ran.stderr);
+}

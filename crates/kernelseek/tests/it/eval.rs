@@ -1,0 +1,180 @@
+//! Verdicts.
+
+use crate::context;
+use kernelseek_testkit::{Ran, findings};
+use serde_json::Value;
+
+fn has(verdict: &Value, defence: &str) -> bool {
+    findings(verdict).iter().any(|(d, _)| d == defence)
+}
+
+fn verdict(ran: &Ran) -> Value {
+    assert_eq!(ran.code, 0, "{}", ran.snapshot());
+    ran.json().unwrap()
+}
+
+/// A word that says nothing against the candidate: how wide an interval comes out is the machine's business.
+fn is_right(verdict: &Value) -> bool {
+    matches!(verdict["word"].as_str(), Some("PASS" | "UNRESOLVED"))
+}
+
+#[test]
+fn an_honest_candidate_passes_every_gate() {
+    let c = context("rowscale");
+    let v = verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    assert!(is_right(&v), "{v:#}");
+    assert_eq!(v["passed"], "plausible");
+    assert_eq!(v["scenarios"].as_array().unwrap().len(), 3);
+    for s in v["scenarios"].as_array().unwrap() {
+        assert!(s["contents"].as_u64().unwrap() > 20, "{s:#}");
+        assert!(s["referenced"].as_u64().unwrap() > 0, "{s:#}");
+        let ratio = &s["ratio"];
+        assert!(ratio["lo"].as_f64() < ratio["hi"].as_f64(), "{s:#}");
+        assert_eq!(ratio["instances"], 5);
+        assert!(s["floor_ns"].as_f64().unwrap() > 0.0);
+    }
+    assert!(v["candidate_hash"].as_str().unwrap().len() > 40);
+    assert_ne!(v["candidate_hash"], v["seed_hash"]);
+}
+
+#[test]
+fn a_wrong_tail_fails_and_says_where() {
+    let c = context("rowscale");
+    let ran = c.run(&["eval", "wrong_tail.c", "--json", "--exit-code"]).unwrap();
+    assert_eq!(ran.code, 1, "{}", ran.snapshot());
+    let v = ran.json().unwrap();
+    assert_eq!(v["word"], "FAIL");
+    assert!(has(&v, "correct.reference"), "{v:#}");
+    let evidence = v["scenarios"][0]["findings"][0]["evidence"][0].as_str().unwrap();
+    assert!(evidence.starts_with("y["), "{evidence}");
+    let shown = c.run(&["eval", "wrong_tail.c", "--quick"]).unwrap();
+    assert_eq!(shown.code, 0, "the harness worked");
+    assert!(shown.stdout.starts_with("FAIL"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("next: compare `y["), "{}", shown.stdout);
+}
+
+#[test]
+fn what_does_not_compile_fails_with_the_compilers_words() {
+    let c = context("rowscale");
+    c.write(
+        "broken.c",
+        "#include \"rowscale.h\"\nks_status rowscale(const rowscale_call *c) { return c->nope; }\n",
+    )
+    .unwrap();
+    let v = verdict(&c.run(&["eval", "broken.c", "--json"]).unwrap());
+    assert_eq!(v["word"], "FAIL");
+    assert!(has(&v, "built.compile"), "{v:#}");
+    assert!(v["findings"][0]["evidence"].to_string().contains("broken.c:2"), "{v:#}");
+}
+
+#[test]
+fn a_missing_entry_point_is_not_allowed() {
+    let c = context("rowscale");
+    c.write(
+        "other.c",
+        "#include \"rowscale.h\"\nks_status rowscalee(const rowscale_call *c) { (void)c; return KS_OK; }\n",
+    )
+    .unwrap();
+    let v = verdict(&c.run(&["eval", "other.c", "--json"]).unwrap());
+    assert_eq!(v["word"], "FAIL");
+    assert!(has(&v, "allowed.export"), "{v:#}");
+}
+
+#[test]
+fn a_scenario_that_is_declined_is_a_fallback_and_no_win() {
+    let c = context("rowscale");
+    c.edit("seed.c", "ks_status rowscale(const rowscale_call *call) {", "ks_status rowscale(const rowscale_call *call) {\n    if (call->x.shape[0] == 7) return KS_UNSUPPORTED;").unwrap();
+    let declines = std::fs::read_to_string(c.problem().join("seed.c")).unwrap();
+    let fresh = context("rowscale");
+    fresh.write("declines.c", &declines).unwrap();
+    let v = verdict(&fresh.run(&["eval", "declines.c", "--json"]).unwrap());
+    assert!(is_right(&v), "{v:#}");
+    let wide = v["scenarios"].as_array().unwrap().iter().find(|s| s["id"] == "wide").unwrap();
+    assert_eq!(wide["fallback"], true);
+    assert!(wide["ratio"].is_null());
+    assert_eq!(v["without_ratio"], 1);
+}
+
+#[test]
+fn full_draws_held_out_scenarios_and_hides_them() {
+    let c = context("rowscale");
+    let v = verdict(&c.run(&["eval", "faster.c", "--full", "--json"]).unwrap());
+    assert!(is_right(&v), "{v:#}");
+    assert_eq!(v["held_out"]["drawn"], 2);
+    assert_eq!(v["held_out"]["passed"], 2, "{v:#}");
+    assert_eq!(v["scenarios"].as_array().unwrap().len(), 3, "held-out cases are not listed");
+}
+
+#[test]
+fn a_candidate_that_only_knows_the_listed_shapes_fails_held_out() {
+    let c = context("rowscale");
+    c.edit(
+        "seed.c",
+        "    return KS_OK;",
+        "    if (!((rows == 64 && cols == 129) || (rows == 7 && cols == 3001) || (rows == 999 && cols == 17)))\n        y[0] = 0.0f;\n    return KS_OK;",
+    )
+    .unwrap();
+    let special = std::fs::read_to_string(c.problem().join("seed.c")).unwrap();
+    let fresh = context("rowscale");
+    fresh.write("special.c", &special).unwrap();
+    let v = verdict(&fresh.run(&["eval", "special.c", "--full", "--json"]).unwrap());
+    assert_eq!(v["word"], "FAIL", "{v:#}");
+    assert!(has(&v, "correct.held-out"), "{v:#}");
+    assert!(v["scenarios"].as_array().unwrap().iter().all(|s| s["word"] != "FAIL"));
+}
+
+#[test]
+fn a_changed_source_makes_the_last_verdict_stale() {
+    let c = context("rowscale");
+    verdict(&c.run(&["eval", "faster.c", "--quick", "--json"]).unwrap());
+    let again = verdict(&c.run(&["eval", "--last", "--json"]).unwrap());
+    assert!(is_right(&again), "{again:#}");
+    c.edit("faster.c", "9.02f", "9.01f").unwrap();
+    let stale = verdict(&c.run(&["eval", "--last", "--json"]).unwrap());
+    assert_eq!(stale["word"], "STALE");
+    assert!(stale["findings"][0]["evidence"].to_string().contains("faster.c"), "{stale:#}");
+    c.edit("faster.c", "9.01f", "9.02f").unwrap();
+    assert!(is_right(&verdict(&c.run(&["eval", "--last", "--json"]).unwrap())));
+    c.edit("all.jsonl", "64", "63").unwrap();
+    let stale = verdict(&c.run(&["eval", "--last", "--json"]).unwrap());
+    assert_eq!(stale["word"], "STALE");
+}
+
+#[test]
+fn an_unchanged_candidate_is_not_built_again() {
+    let c = context("rowscale");
+    let first = c.run(&["build", "faster.c", "--json"]).unwrap().json().unwrap();
+    let second = c.run(&["build", "faster.c", "--json"]).unwrap().json().unwrap();
+    assert_eq!((first["cached"].as_bool(), second["cached"].as_bool()), (Some(false), Some(true)));
+    assert_eq!(first["candidate"], second["candidate"]);
+    assert!(!first["argv"].to_string().contains("native"), "the target is resolved");
+}
+
+#[test]
+fn a_reference_in_python_serves_like_one_in_c() {
+    let c = context("rowscale");
+    c.edit("problem.toml", "source = \"reference.c\"", "source = \"reference.py\"").unwrap();
+    // Plain Python: works with and without numpy.
+    c.write(
+        "reference.py",
+        "import math\n\ndef op(call):\n    rows, cols = call.x.shape\n    for r in range(rows):\n        for c in range(cols):\n            call.y[r, c] = math.tanh(float(call.x[r, c])) * float(call.w[r])\n",
+    )
+    .unwrap();
+    let v = verdict(&c.run(&["eval", "faster.c", "--quick", "--json"]).unwrap());
+    assert!(is_right(&v), "{v:#}");
+    c.write("reference.py", "def op(call):\n    raise ValueError('not today')\n").unwrap();
+    let ran = c.run(&["eval", "faster.c", "--quick"]).unwrap();
+    assert_eq!(ran.code, 5, "{}", ran.snapshot());
+    assert!(ran.stderr.contains("reference.py:2: ValueError: not today"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_record_holds_the_raw_pairs() {
+    let c = context("rowscale");
+    verdict(&c.run(&["eval", "faster.c", "--quick", "--json", "--record", "record.json"]).unwrap());
+    let record: Value =
+        serde_json::from_str(&std::fs::read_to_string(c.problem().join("record.json")).unwrap()).unwrap();
+    let pairs = record["raw"]["small"][0]["pairs"].as_array().unwrap();
+    assert!(!pairs.is_empty());
+    assert!(pairs.iter().all(|p| p["seed_ns"].as_f64().unwrap() > 0.0));
+}

@@ -1,0 +1,15 @@
+//! The real binary, the real compiler, real processes.
+
+mod check;
+mod eval;
+mod hostile;
+mod messages;
+
+use kernelseek_testkit::TestContext;
+use std::path::Path;
+
+/// A fresh copy of a fixture with the binary under test.
+fn context(fixture: &str) -> TestContext {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture);
+    TestContext::new(env!("CARGO_BIN_EXE_kernelseek"), &folder).unwrap()
+}
