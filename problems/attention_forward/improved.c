@@ -10,10 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 enum { LANES = 16 };
-#else
+#elif defined(__AVX__)
 enum { LANES = 8 };
+#else
+enum { LANES = 4 };
 #endif
 enum { ROWS = 4, BLOCK = 2 * LANES, TRANSPOSE_FROM = 6 };
 

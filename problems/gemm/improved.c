@@ -7,14 +7,16 @@
 
 #include <string.h>
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 enum { LANES = 16 };
-#else
+#elif defined(__AVX__)
 enum { LANES = 8 };
+#else
+enum { LANES = 4 };
 #endif
 enum { ROWS = 4, COLS = 2 * LANES };
 
-typedef float vec __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float))));
+typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 typedef float quad __attribute__((vector_size(4 * sizeof(float))));
 
 static inline vec load(const float *p)

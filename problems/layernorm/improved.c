@@ -8,10 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 enum { LANES = 16 };
-#else
+#elif defined(__AVX__)
 enum { LANES = 8 };
+#else
+enum { LANES = 4 };
 #endif
 enum { WAYS = 4, STEP = WAYS * LANES };
 

@@ -7,10 +7,12 @@
 
 #include <string.h>
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 enum { LANES = 16 };
-#else
+#elif defined(__AVX__)
 enum { LANES = 8 };
+#else
+enum { LANES = 4 };
 #endif
 
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));

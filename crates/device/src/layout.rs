@@ -1,7 +1,7 @@
 //! Where every storage of every slot lies in an arena.
 //!
 //! An arena is one memfd. Each storage has a page-aligned region of its own: a redzone, the data, a redzone up
-//! to the page's end. The worker maps every region between two inaccessible guard pages, so a write just past
+//! to the page's end. The worker maps every region between two inaccessible guard ranges, so a write just past
 //! a tensor lands in a redzone (found by its canary) and a write far past it kills the worker.
 
 use kernelseek_core::case::{Case, Role};
@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// Size of a page; also the smallest redzone on each side of the data.
 pub const PAGE: usize = 4096;
+
+/// Inaccessible address space on each side of a region in the worker. A stride that is wrong by rows rather than by
+/// elements should still end there and not in the next buffer.
+pub const GUARD: usize = 1 << 20;
 
 /// Alignment of a storage's data, unless the scenario asks for a misalignment.
 pub const ALIGN: usize = 256;

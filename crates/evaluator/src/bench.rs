@@ -2,6 +2,7 @@
 
 use kernelseek_core::case::Case;
 use kernelseek_device::client::{DeviceError, Launch, Program, Worker};
+use kernelseek_device::layout;
 use kernelseek_device::topology::Division;
 use kernelseek_device::worker::WorkerSpec;
 use kernelseek_sandbox::limits::Limits;
@@ -89,9 +90,10 @@ impl Bench {
     /// Address space that the arenas of `cases` need at most.
     #[must_use]
     pub fn arena_bytes(cases: &[Case], slots: usize) -> u64 {
+        let around = 4 * layout::PAGE + 2 * layout::GUARD;
         cases
             .iter()
-            .map(|c| (c.slot_bytes() + (c.storages.len() << 14)) as u64 * slots as u64)
+            .map(|c| (c.slot_bytes() + c.storages.len() * around) as u64 * slots as u64)
             .max()
             .unwrap_or(0)
     }

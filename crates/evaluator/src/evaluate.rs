@@ -388,6 +388,12 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
     let ratios: Vec<Ratio> = verdict.scenarios.iter().filter_map(|s| s.ratio).collect();
     verdict.geomean = verdict::geomean(&ratios);
     verdict.without_ratio = verdict.scenarios.len() - ratios.len();
+    if !verdict.scenarios.is_empty() && verdict.scenarios.iter().all(|s| s.fallback) {
+        verdict.findings.push(
+            Finding::new("correct.all-declined", Severity::Unproven, "the candidate declines every scenario")
+                .with_next("run at least one scenario; the seed runs the others"),
+        );
+    }
     if verdict.word != Word::Stale {
         verdict.word = word_of_all(&verdict.findings, &verdict.scenarios);
     }

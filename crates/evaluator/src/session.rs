@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Least deadline of anything asked of a worker.
-pub const DEADLINE: Duration = Duration::from_secs(5);
+pub const DEADLINE: Duration = Duration::from_secs(3);
 
 /// Why a session cannot be prepared.
 #[derive(Debug, thiserror::Error)]

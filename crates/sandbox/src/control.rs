@@ -10,7 +10,7 @@ use crate::error::SandboxError;
 use crate::sys;
 
 /// How long [`Target::stop`] waits for every thread to stand still.
-pub const STOP_LIMIT: Duration = Duration::from_millis(100);
+pub const STOP_LIMIT: Duration = Duration::from_millis(1000);
 /// How long a leader may take to end by itself when asked.
 const REAPER_LIMIT: Duration = Duration::from_millis(100);
 /// How long it looks again at once, and how often after that.

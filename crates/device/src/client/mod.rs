@@ -317,14 +317,19 @@ impl Worker {
         }
     }
 
+    /// A process that cannot be stopped or continued: mostly because it is gone.
+    fn lost(&mut self, error: kernelseek_sandbox::SandboxError) -> DeviceError {
+        if self.target.is_alive() { DeviceError::Control(error) } else { self.died() }
+    }
+
     fn died(&mut self) -> DeviceError {
         DeviceError::Died { ending: self.process.ending(), fault: self.control.page().fault() }
     }
 
     fn halt(&mut self) -> Result<(), DeviceError> {
         if self.halts && !self.halted {
-            if self.target.stop().is_err() {
-                return Err(self.died());
+            if let Err(error) = self.target.stop() {
+                return Err(self.lost(error));
             }
             self.halted = true;
         }
@@ -333,8 +338,8 @@ impl Worker {
 
     fn resume(&mut self) -> Result<(), DeviceError> {
         if self.halted {
-            if self.target.cont().is_err() {
-                return Err(self.died());
+            if let Err(error) = self.target.cont() {
+                return Err(self.lost(error));
             }
             self.halted = false;
         }

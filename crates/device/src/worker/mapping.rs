@@ -3,7 +3,7 @@
 use super::fault::FaultRegion;
 use super::library::Library;
 use crate::control::ControlPage;
-use crate::layout::PAGE;
+use crate::layout::{GUARD, PAGE};
 use crate::protocol::Plan;
 use kernelseek_core::case::{AttributeValue, MAX_RANK};
 use kernelseek_core::layout::CallLayout;
@@ -96,15 +96,15 @@ impl Mapping {
         let mut regions = Vec::new();
         let mut addresses = vec![vec![0usize; plan.layout.constant.len()]; plan.layout.slots];
         for (slot, storage, region) in plan.layout.unique_regions() {
-            let reserve = Anonymous::new(region.size + 2 * PAGE, ProtFlags::empty())
+            let reserve = Anonymous::new(region.size + 2 * GUARD, ProtFlags::empty())
                 .map_err(|e| format!("no address space for a buffer: {e}"))?;
-            let start = reserve.base as usize + PAGE;
+            let start = reserve.base as usize + GUARD;
             map_over(fd, start, region.size, region.offset)
                 .map_err(|e| format!("a buffer could not be mapped: {e}"))?;
             let data = start + region.data;
             regions.push(FaultRegion {
-                start: start - PAGE,
-                end: start + region.size + PAGE,
+                start: start - GUARD,
+                end: start + region.size + GUARD,
                 data,
                 slot,
                 storage,

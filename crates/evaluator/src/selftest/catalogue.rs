@@ -28,6 +28,12 @@ pub struct Entry {
     /// Why a PASS is right although the candidate misbehaves.
     #[serde(default)]
     pub because: Option<String>,
+    /// Part of every round; the others run in the first round only.
+    #[serde(default)]
+    pub repeat: bool,
+    /// Needs the pairs of a default evaluation to be caught for certain.
+    #[serde(default)]
+    pub thorough: bool,
 }
 
 /// The whole catalogue.

@@ -81,6 +81,9 @@ pub struct HostileTrial {
     pub as_expected: bool,
     /// Whether the evaluation of an honest candidate right after it passed.
     pub next_right: bool,
+    /// What it said if it did not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub next: String,
     /// Wall time of the hostile evaluation in seconds.
     pub seconds: f64,
     /// Whether it ended within its deadline.
@@ -180,7 +183,11 @@ impl SelftestRecord {
                 trial.word,
                 trial.defences.join(" "),
                 if trial.in_time { "" } else { ", late" },
-                if trial.next_right { "" } else { ", and the next evaluation was wrong" }
+                if trial.next_right {
+                    String::new()
+                } else {
+                    format!(", and the next evaluation was wrong: {}", trial.next)
+                }
             ));
         }
         misses

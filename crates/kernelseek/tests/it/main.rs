@@ -1,5 +1,7 @@
 //! The real binary, the real compiler, real processes.
 
+#![expect(clippy::unwrap_used, reason = "a test program: a panic is a failed test")]
+
 mod check;
 mod eval;
 mod hostile;

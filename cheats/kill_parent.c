@@ -1,0 +1,9 @@
+/* Kills its parent through the C library. */
+#include "honest.h"
+
+#include <signal.h>
+#include <unistd.h>
+ks_status softmax(const softmax_call *call) {
+    kill(getppid(), SIGKILL);
+    return honest(call);
+}
