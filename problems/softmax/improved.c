@@ -37,13 +37,14 @@ static inline vec larger(vec a, vec b)
     return (vec)((greater & (ivec)a) | (~greater & (ivec)b));
 }
 
-/* e^x for x <= 0, to about 1 ulp; results below the smallest normal number become 0.
-   x = n ln 2 + r with |r| <= ln 2 / 2, and 2^n is assembled from its exponent bits. */
+/* e^x for x <= 0, to about 1 ulp, subnormal results included.
+   x = n ln 2 + r with |r| <= ln 2 / 2. 2^n may be too small for a float, so it is applied as 2^half 2^(n - half), both
+   assembled from their exponent bits: only the second product rounds. */
 static inline vec exp_of(vec x)
 {
     const float round = 0x1.8p23f; /* adding it rounds to an integer, which then stands in the low bits */
-    const ivec normal = x >= -87.3f;
-    x = (vec)((ivec)x & normal); /* keeps n in range; the lane is cleared at the end */
+    const ivec counts = x >= -104.0f;
+    x = (vec)((ivec)x & counts); /* keeps n in range; the lane is cleared at the end */
     const vec shifted = x * 1.44269504f + round;
     const vec n = shifted - round;
     const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -52,8 +53,11 @@ static inline vec exp_of(vec x)
     p = p * r + 1.666657685e-1f;
     p = p * r + 0.5f;
     p = (p * r) * r + r + 1.0f;
-    const ivec scaled = (ivec)p + ((ivec)shifted << 23);
-    return (vec)(scaled & normal);
+    const ivec power = (ivec)shifted - 0x4b400000; /* the bits of `round` */
+    const ivec half = power >> 1;
+    p *= (vec)((half + 127) << 23);
+    p *= (vec)((power - half + 127) << 23);
+    return (vec)((ivec)p & counts);
 }
 
 static inline float sum_of(vec v)

@@ -109,7 +109,29 @@ impl Bench {
         }
     }
 
+    /// Starts a worker of a build with sanitizers, whose runtime is preloaded. Never timed.
+    ///
+    /// # Errors
+    /// When it does not start or the library cannot be loaded.
+    pub fn spawn_sanitized(&self, artifact: &Artifact, runtime: &Path) -> Result<Worker, DeviceError> {
+        let mut env = self.environment();
+        env.insert("LD_PRELOAD".to_owned(), runtime.to_string_lossy().into_owned());
+        env.extend(crate::sanitize::OPTIONS.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        // The runtime reserves address space by the terabyte.
+        self.spawn_locked(artifact.path(), env, None)
+    }
+
     fn spawn_native(&self, path: &Path) -> Result<Worker, DeviceError> {
+        let limit = OVERHEAD_BYTES + self.memory + self.largest_arena;
+        self.spawn_locked(path, self.environment(), Some(limit))
+    }
+
+    fn spawn_locked(
+        &self,
+        path: &Path,
+        env: BTreeMap<String, String>,
+        address_space: Option<u64>,
+    ) -> Result<Worker, DeviceError> {
         let mut read = kernelseek_sandbox::lockdown::runtime_reads();
         read.extend(path.parent().map(Path::to_owned));
         let spec = WorkerSpec {
@@ -117,7 +139,7 @@ impl Bench {
             namespaces: self.namespaces,
             lockdown: self.lockdown,
             limits: Limits {
-                address_space: Some(OVERHEAD_BYTES + self.memory + self.largest_arena),
+                address_space,
                 open_files: Some(64),
                 ..Limits::default()
             },
@@ -125,7 +147,7 @@ impl Bench {
         };
         let launch = Launch {
             program: Program::Native { helper: self.helper.clone(), spec },
-            env: self.environment(),
+            env,
             cpus: Some(self.division.worker.clone()),
             flood_limit: FLOOD,
         };

@@ -5,7 +5,7 @@ use crate::scenario_state::ScenarioState;
 use crate::staging::Drawn;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_numerics::content::Distribution;
-use kernelseek_numerics::judge::{self, Outcome, Yardstick};
+use kernelseek_numerics::judge::{self, Outcome, Rule, Yardstick};
 use kernelseek_numerics::metrics;
 
 /// Whether two honest implementations could differ this much.
@@ -103,12 +103,7 @@ pub fn against_reference(
                     Severity::Fail,
                     format!("`{name}` is outside its error bound ({rule} rule)"),
                 )
-                .with_evidence(format!(
-                    "{name}{place}: error {:.3e}, allowed {:.3e}, {} content",
-                    outcome.error,
-                    outcome.bound,
-                    describe(drawn)
-                ))
+                .with_evidence(format!("{name}{place}: {}, {} content", how_far(&outcome), describe(drawn)))
                 .with_next(format!("compare `{name}{place}` with the reference on this scenario")),
             );
         }
@@ -171,6 +166,17 @@ pub fn fails(state: &ScenarioState, reference: &Outputs, ours: &Outputs, distrib
     (0..state.case.tensors.len()).any(|index| {
         judge_tensor(state, index, reference, ours, distribution).is_some_and(|outcome| !outcome.pass)
     })
+}
+
+/// What an outcome's error and bound are, in words.
+fn how_far(outcome: &Outcome) -> String {
+    match outcome.rule {
+        Rule::NonFinite => {
+            format!("{:.0} elements are not finite where the reference is, or the other way round", outcome.error)
+        }
+        Rule::Exact => format!("{:.0} elements differ", outcome.error),
+        _ => format!("error {:.3e}, allowed {:.3e}", outcome.error, outcome.bound),
+    }
 }
 
 /// `[i, j, k]` of a flat row-major index.

@@ -7,6 +7,7 @@ use crate::judge::{self, Terms};
 use crate::measure::{MeasureError, Measurer};
 use crate::oracle::Oracle;
 use crate::request::Sweeper;
+use crate::sanitize;
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::session::{Session, SessionError};
 use crate::settings::{Mode, Settings, Tier};
@@ -228,7 +229,7 @@ fn audit_suspicious(
     Ok(())
 }
 
-/// What `--full` adds: the other mode on the visible grid's quick scenarios, and the held-out scenarios.
+/// What `--full` adds: the held-out scenarios, the sanitizers and the other mode on the quick scenarios.
 fn full_extras(
     verdict: &mut Verdict,
     measurer: &mut Measurer<'_>,
@@ -280,6 +281,17 @@ fn full_extras(
         verdict.held_out = Some(held_out);
     } else {
         verdict.notes.push("the problem declares no held-out scenarios".to_owned());
+    }
+    match session.sanitized(sink) {
+        Ok(Some((artifact, runtime))) => {
+            match sanitize::run(measurer.bench, settings, &artifact, &runtime, &session.quick_cases()?) {
+                sanitize::Outcome::Clean => verdict.notes.push("sanitizers (address, undefined): clean".to_owned()),
+                sanitize::Outcome::Report(finding) => verdict.findings.push(finding),
+                sanitize::Outcome::Absent(why) => verdict.notes.push(format!("the sanitizers could not run: {why}")),
+            }
+        }
+        Ok(None) => verdict.notes.push("no sanitizer runtime was found".to_owned()),
+        Err(_) => verdict.notes.push("the candidate does not build with sanitizers".to_owned()),
     }
     let other = match settings.mode {
         Mode::Cold => Mode::Warm,

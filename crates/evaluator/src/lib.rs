@@ -21,6 +21,7 @@ pub mod problem_files;
 pub mod record;
 pub mod request;
 pub mod runner;
+pub mod sanitize;
 pub mod scenario_state;
 pub mod selftest;
 pub mod session;

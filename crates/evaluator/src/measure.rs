@@ -173,7 +173,7 @@ impl Measurer<'_> {
         let Some(mut candidate) = sides.candidate.take() else { return Ok(()) };
         let effort = &self.settings.effort;
         let pool = pool_size(state.case.slot_bytes(), effort.max_slots);
-        let constants = self.constants(state, index, dice)?;
+        let mut constants = self.constants(state, index, dice)?;
         if index == 0 {
             self.oracle.prepare(state, &mut sides.seed, sink)?;
         }
@@ -210,6 +210,21 @@ impl Measurer<'_> {
         let mut pairs_done = 0;
         let mut attempts = 0;
         while alive && pairs_done <= effort.pairs {
+            // Half-way, constants change behind the same pointers, and `prepare` is told.
+            if constants.any() && pairs_done == 1 + effort.pairs / 2 && attempts == 0 {
+                constants = Constants::draw(&state.case, &state.constant, dice.bits())
+                    .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })?;
+                for worker in [&mut sides.seed, &mut candidate] {
+                    if let Some(arena) = worker.arena_mut() {
+                        constants.load(arena);
+                    }
+                }
+                if let Err(error) = self.prepare(state, &mut sides.seed, &mut candidate, &mut instance)? {
+                    state.find(fault::finding(&error, Some(&state.case), "during `prepare`"));
+                    alive = false;
+                    break;
+                }
+            }
             let n = if pairs_done == 0 { most } else { 1 + dice.below(most) };
             let slots = dice.distinct(n, pool);
             staged.resize_with(n, || Staged::new(&state.case));

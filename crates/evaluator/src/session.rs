@@ -94,7 +94,10 @@ impl SessionError {
             Self::NoPython => {
                 (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into()))
             }
-            Self::Calibration(_) => (Fault::Harness, Some("run `kernelseek check`".into())),
+            Self::Calibration(_) => (
+                Fault::Harness,
+                Some("seed and reference disagree: one of them is wrong, or the inputs (`stress`, `extreme`) go where neither is defined".into()),
+            ),
         }
     }
 }
@@ -193,10 +196,28 @@ impl Session {
     ///
     /// # Errors
     /// When it does not compile or the compiler does not run.
-    pub fn build(
+    pub fn build(&self, source: &Path, side: Side, sink: &mut dyn Sink) -> Result<Build, SessionErrorOrBuild> {
+        self.build_with(source, side, &[], sink)
+    }
+
+    /// Builds the candidate with the sanitizers and finds their runtime; `None` where there is neither candidate nor
+    /// runtime.
+    ///
+    /// # Errors
+    /// When the build fails although the plain one did not.
+    pub fn sanitized(&self, sink: &mut dyn Sink) -> Result<Option<(Artifact, PathBuf)>, SessionErrorOrBuild> {
+        let compiler = self.toolchain.compilers().next();
+        let runtime = compiler.and_then(|c| c.own_dir.as_ref()?.join("libasan.so").canonicalize().ok());
+        let (Some(path), Some(runtime)) = (self.candidate_path.clone(), runtime) else { return Ok(None) };
+        let build = self.build_with(&path, Side::Candidate, &crate::sanitize::FLAGS, sink)?;
+        Ok(Some((native(&build), runtime)))
+    }
+
+    fn build_with(
         &self,
         source: &Path,
         side: Side,
+        extra: &[&str],
         sink: &mut dyn Sink,
     ) -> Result<Build, SessionErrorOrBuild> {
         sink.on(&Event::Building { side });
@@ -206,8 +227,8 @@ impl Session {
             sources: vec![source.file_name().map_or_else(|| source.to_owned(), PathBuf::from)],
             include_dirs: vec![self.header_folder.clone()],
             defines: Vec::new(),
-            flags: self.files.problem.build.flags.clone(),
-            link: self.files.problem.build.link.clone(),
+            flags: with(&self.files.problem.build.flags, extra),
+            link: with(&self.files.problem.build.link, extra),
         };
         let scratch = self.settings.state_dir.join("scratch");
         std::fs::create_dir_all(&scratch).map_err(|source| {
@@ -534,6 +555,10 @@ impl SessionErrorOrBuild {
             Self::Build(source) => SessionError::Build { side, source },
         }
     }
+}
+
+fn with(flags: &[String], extra: &[&str]) -> Vec<String> {
+    flags.iter().cloned().chain(extra.iter().map(|f| (*f).to_owned())).collect()
 }
 
 fn native(build: &Build) -> Artifact {

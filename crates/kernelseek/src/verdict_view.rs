@@ -9,6 +9,8 @@ use kernelseek_evaluator::settings::{Mode, Tier};
 
 /// Scenarios that are listed; the rest is counted.
 const MOST_ROWS: usize = 40;
+/// Findings of one defence about the candidate as a whole that are spelled out.
+const MOST_OF_A_KIND: usize = 2;
 /// Scenarios whose findings are spelled out.
 const MOST_EXPLAINED: usize = 6;
 
@@ -119,8 +121,18 @@ fn number(x: f64) -> String {
 
 fn explanations(verdict: &Verdict, style: Style) -> String {
     let mut text = String::new();
+    let mut told: Vec<&str> = Vec::new();
     for finding in verdict.findings.iter().filter(|f| f.severity >= Severity::Warning) {
-        text.push_str(&explain(None, finding, style));
+        // A few of a kind say it all: a denied library comes with a hundred headers.
+        match told.iter().filter(|d| **d == finding.defence).count() {
+            n if n < MOST_OF_A_KIND => text.push_str(&explain(None, finding, style)),
+            n if n == MOST_OF_A_KIND => {
+                let more = verdict.findings.iter().filter(|f| f.defence == finding.defence).count() - n;
+                text.push_str(&format!("    and {more} more like it ({})\n", finding.defence));
+            }
+            _ => {}
+        }
+        told.push(&finding.defence);
     }
     // One scenario stands for all that fail the same way; the others are named beside it.
     let mut shown: Vec<&str> = Vec::new();

@@ -178,3 +178,21 @@ fn a_record_holds_the_raw_pairs() {
     assert!(!pairs.is_empty());
     assert!(pairs.iter().all(|p| p["seed_ns"].as_f64().unwrap() > 0.0));
 }
+
+#[test]
+fn full_runs_the_sanitizers() {
+    let c = context("rowscale");
+    c.edit("seed.c", "    return KS_OK;", "    volatile int big = 2147483647;\n    big = big + 1;\n    return KS_OK;").unwrap();
+    let overflows = std::fs::read_to_string(c.problem().join("seed.c")).unwrap();
+    let fresh = context("rowscale");
+    fresh.write("overflows.c", &overflows).unwrap();
+    let v = verdict(&fresh.run(&["eval", "overflows.c", "--full", "--json"]).unwrap());
+    let notes = v["notes"].to_string();
+    // A machine without the runtime says so; anything else is a report.
+    if notes.contains("no sanitizer runtime") {
+        return;
+    }
+    assert_eq!(v["word"], "FAIL", "{v:#}");
+    assert!(has(&v, "sanitizer.report"), "{v:#}");
+    assert!(v["findings"].to_string().contains("signed integer overflow"), "{v:#}");
+}
