@@ -1,8 +1,10 @@
-/* Calls abort. */
+/* Aborts. */
 #include "honest.h"
 
 #include <stdlib.h>
-ks_status softmax(const softmax_call *call) {
+
+ks_status softmax(const softmax_call *call)
+{
+    honest(call);
     abort();
-    return honest(call);
 }

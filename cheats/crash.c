@@ -1,7 +1,9 @@
-/* Writes through a null pointer. */
+/* Writes to address 0. */
 #include "honest.h"
-ks_status softmax(const softmax_call *call) {
-    const ks_status status = honest(call);
-    *(volatile int *)0 = 1;
-    return status;
+
+ks_status softmax(const softmax_call *call)
+{
+    volatile float *volatile nowhere = 0;
+    *nowhere = 1.0f;
+    return honest(call);
 }

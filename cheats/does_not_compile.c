@@ -1,5 +1,7 @@
 /* Does not compile. */
-#include "honest.h"
-ks_status softmax(const softmax_call *call) {
-    return honest(call)
+#include "softmax.h"
+
+ks_status softmax(const softmax_call *call)
+{
+    return call->z.data;
 }

@@ -1,5 +1,7 @@
-/* Honest: the seed itself. */
+/* The computation of the seed and nothing else. */
 #include "honest.h"
-ks_status softmax(const softmax_call *call) {
+
+ks_status softmax(const softmax_call *call)
+{
     return honest(call);
 }

@@ -1,18 +1,20 @@
-/* Honest: a helper thread, joined before the return. */
+/* A helper thread does half of the rows and is joined before the call returns. */
 #include "honest.h"
 
 #include <pthread.h>
-static void *compute(void *call) {
-    const softmax_call *c = call;
-    honest_rows(c, c->x.shape[0] / 2, c->x.shape[0]);
-    return NULL;
+
+static void *second_half(void *argument)
+{
+    const softmax_call *call = argument;
+    honest_rows(call, call->x.shape[0] / 2, call->x.shape[0]);
+    return 0;
 }
 
-ks_status softmax(const softmax_call *call) {
+ks_status softmax(const softmax_call *call)
+{
     pthread_t thread;
-    if (pthread_create(&thread, NULL, compute, (void *)call) != 0)
-        return honest(call);
+    if (pthread_create(&thread, 0, second_half, (void *)call))
+        return KS_ERROR;
     honest_rows(call, 0, call->x.shape[0] / 2);
-    pthread_join(thread, NULL);
-    return KS_OK;
+    return pthread_join(thread, 0) ? KS_ERROR : KS_OK;
 }

@@ -1,23 +1,26 @@
-/* Honest: keeps intermediates in its workspace. */
+/* Keeps the exponentials of a row in the workspace and writes each output once. */
 #include "honest.h"
-size_t softmax_workspace(const softmax_call *call) {
+
+size_t softmax_workspace(const softmax_call *call)
+{
     return (size_t)call->x.shape[1] * sizeof(float);
 }
 
-ks_status softmax(const softmax_call *call) {
+ks_status softmax(const softmax_call *call)
+{
     const int64_t rows = call->x.shape[0], cols = call->x.shape[1];
-    float *scratch = call->workspace;
-    if (call->workspace_bytes < (size_t)cols * sizeof(float))
+    float *e = call->workspace;
+    if (call->workspace_bytes < softmax_workspace(call))
         return KS_ERROR;
-    for (int64_t r = 0; r < rows; r++) {
-        const float *row = (const float *)call->x.data + r * cols;
-        float top = row[0], sum = 0.0f;
-        for (int64_t c = 1; c < cols; c++)
-            top = row[c] > top ? row[c] : top;
-        for (int64_t c = 0; c < cols; c++)
-            sum += scratch[c] = expf(row[c] - top);
-        for (int64_t c = 0; c < cols; c++)
-            ((float *)call->y.data)[r * cols + c] = scratch[c] / sum;
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = (const float *)call->x.data + i * cols;
+        float *y = (float *)call->y.data + i * cols, largest = x[0], sum = 0.0f;
+        for (int64_t j = 1; j < cols; j++)
+            largest = x[j] > largest ? x[j] : largest;
+        for (int64_t j = 0; j < cols; j++)
+            sum += e[j] = expf(x[j] - largest);
+        for (int64_t j = 0; j < cols; j++)
+            y[j] = e[j] / sum;
     }
     return KS_OK;
 }

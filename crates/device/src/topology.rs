@@ -2,11 +2,17 @@
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Cores that this process may use, ascending.
+/// Cores that this process was given, ascending. Asked once: afterwards the supervisor pins itself to some of them.
 #[must_use]
-pub fn allowed_cpus() -> Vec<usize> {
+pub fn allowed_cpus() -> &'static [usize] {
+    static GIVEN: OnceLock<Vec<usize>> = OnceLock::new();
+    GIVEN.get_or_init(current_cpus)
+}
+
+fn current_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return vec![0] };
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
     if cpus.is_empty() { vec![0] } else { cpus }
@@ -124,6 +130,14 @@ mod tests {
             assert_eq!(division.worker, worker, "{allowed:?} {threads}");
             assert_eq!(division.is_disjoint(), disjoint);
         }
+    }
+
+    #[test]
+    fn pinning_does_not_change_what_was_given() {
+        let before = allowed_cpus().to_vec();
+        pin_self(&before[..1]);
+        assert_eq!(allowed_cpus(), before);
+        assert_eq!(current_cpus(), before[..1]);
     }
 
     #[test]

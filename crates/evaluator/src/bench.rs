@@ -138,11 +138,7 @@ impl Bench {
             read: read.clone(),
             namespaces: self.namespaces,
             lockdown: self.lockdown,
-            limits: Limits {
-                address_space,
-                open_files: Some(64),
-                ..Limits::default()
-            },
+            limits: Limits { address_space, open_files: Some(64), ..Limits::default() },
             spin: self.division.is_disjoint(),
         };
         let launch = Launch {

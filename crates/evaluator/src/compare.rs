@@ -172,7 +172,10 @@ pub fn fails(state: &ScenarioState, reference: &Outputs, ours: &Outputs, distrib
 fn how_far(outcome: &Outcome) -> String {
     match outcome.rule {
         Rule::NonFinite => {
-            format!("{:.0} elements are not finite where the reference is, or the other way round", outcome.error)
+            format!(
+                "{:.0} elements are not finite where the reference is, or the other way round",
+                outcome.error
+            )
         }
         Rule::Exact => format!("{:.0} elements differ", outcome.error),
         _ => format!("error {:.3e}, allowed {:.3e}", outcome.error, outcome.bound),

@@ -285,9 +285,13 @@ fn full_extras(
     match session.sanitized(sink) {
         Ok(Some((artifact, runtime))) => {
             match sanitize::run(measurer.bench, settings, &artifact, &runtime, &session.quick_cases()?) {
-                sanitize::Outcome::Clean => verdict.notes.push("sanitizers (address, undefined): clean".to_owned()),
+                sanitize::Outcome::Clean => {
+                    verdict.notes.push("sanitizers (address, undefined): clean".to_owned())
+                }
                 sanitize::Outcome::Report(finding) => verdict.findings.push(finding),
-                sanitize::Outcome::Absent(why) => verdict.notes.push(format!("the sanitizers could not run: {why}")),
+                sanitize::Outcome::Absent(why) => {
+                    verdict.notes.push(format!("the sanitizers could not run: {why}"))
+                }
             }
         }
         Ok(None) => verdict.notes.push("no sanitizer runtime was found".to_owned()),

@@ -198,7 +198,7 @@ impl Measurer<'_> {
             self.note_denials(state, &candidate);
             return Ok(());
         }
-        let mut staged: Vec<Staged> = Vec::new();
+        let mut pool_staged: Vec<Staged> = (0..pool).map(|_| Staged::new(&state.case)).collect();
         let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
         let mut referenced: BTreeSet<usize> = dice
             .distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
@@ -227,8 +227,8 @@ impl Measurer<'_> {
             }
             let n = if pairs_done == 0 { most } else { 1 + dice.below(most) };
             let slots = dice.distinct(n, pool);
-            staged.resize_with(n, || Staged::new(&state.case));
-            self.stage(state, &mut staged, &slots, &mut last_drawn, &constants, dice)?;
+            let staged = &mut pool_staged[..n];
+            self.stage(state, staged, &slots, &mut last_drawn, &constants, dice)?;
             let seed_first = (pairs_done + index).is_multiple_of(2);
             let outcome = self.pair(
                 state,
@@ -248,7 +248,7 @@ impl Measurer<'_> {
                 }
             };
             let reference = referenced.remove(&pairs_done).then(|| dice.below(n));
-            self.judge_pair(state, &mut candidate, &staged, &slots, &seed, &returned, reference)?;
+            self.judge_pair(state, &mut candidate, staged, &slots, &seed, &returned, reference)?;
             if state.is_dead() {
                 break;
             }

@@ -39,7 +39,13 @@ pub enum Outcome {
 
 /// Runs the sanitized build of the candidate on `cases`. `runtime` is the address sanitizer's library.
 #[must_use]
-pub fn run(bench: &Bench, settings: &Settings, artifact: &Artifact, runtime: &Path, cases: &[Case]) -> Outcome {
+pub fn run(
+    bench: &Bench,
+    settings: &Settings,
+    artifact: &Artifact,
+    runtime: &Path,
+    cases: &[Case],
+) -> Outcome {
     for case in cases {
         let mut worker = match bench.spawn_sanitized(artifact, runtime) {
             Ok(worker) => worker,
@@ -75,8 +81,16 @@ fn scenario(bench: &Bench, settings: &Settings, worker: &mut Worker, case: &Case
             continue;
         }
         let staged = std::slice::from_ref(&staged);
-        let returned =
-            request::send(worker, Entry::Main, case, staged, &[0], Mode::Warm, &mut Sweeper::default(), patience)?;
+        let returned = request::send(
+            worker,
+            Entry::Main,
+            case,
+            staged,
+            &[0],
+            Mode::Warm,
+            &mut Sweeper::default(),
+            patience,
+        )?;
         if returned.answer.statuses.iter().any(|s| *s != Status::Ok) {
             return Ok(());
         }
@@ -102,5 +116,7 @@ fn judge(worker: &Worker, error: &DeviceError, case: &Case) -> Outcome {
         format!("a sanitizer stopped the candidate on scenario `{}`", case.id),
     );
     finding.evidence = report.into_iter().map(str::to_owned).collect();
-    Outcome::Report(finding.with_next("build with `-g -fsanitize=address,undefined` and run the scenario yourself"))
+    Outcome::Report(
+        finding.with_next("build with `-g -fsanitize=address,undefined` and run the scenario yourself"),
+    )
 }

@@ -196,7 +196,12 @@ impl Session {
     ///
     /// # Errors
     /// When it does not compile or the compiler does not run.
-    pub fn build(&self, source: &Path, side: Side, sink: &mut dyn Sink) -> Result<Build, SessionErrorOrBuild> {
+    pub fn build(
+        &self,
+        source: &Path,
+        side: Side,
+        sink: &mut dyn Sink,
+    ) -> Result<Build, SessionErrorOrBuild> {
         self.build_with(source, side, &[], sink)
     }
 
@@ -391,7 +396,7 @@ impl Session {
         write_if_changed(&python_worker, kernelseek_device::PYTHON_WORKER)?;
         let constraints = &self.files.problem.constraints;
         let threads = constraints.threads.max(1) as usize;
-        let division = Division::new(&allowed_cpus(), threads);
+        let division = Division::new(allowed_cpus(), threads);
         kernelseek_device::topology::pin_self(&division.supervisor);
         // Held-out cases are up to some tens of percent larger than the listed ones.
         let largest_arena = 2 * Bench::arena_bytes(cases, self.settings.effort.max_slots);

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
     let layers = kernelseek_sandbox::probe::probe()
         .map_err(|e| CommandError::new(Kind::Harness, kernelseek_evaluator::fault::chain(&e)))?;
     let identity = CpuIdentity::read();
-    let division = Division::new(&allowed_cpus(), 1);
+    let division = Division::new(allowed_cpus(), 1);
     let tick = clock_tick_ns();
     let peaks = args.peaks.then(Peaks::measure);
     let find = |name: &str| settings.path.iter().map(|p| p.join(name)).find(|p| p.is_file());

@@ -182,7 +182,12 @@ fn a_record_holds_the_raw_pairs() {
 #[test]
 fn full_runs_the_sanitizers() {
     let c = context("rowscale");
-    c.edit("seed.c", "    return KS_OK;", "    volatile int big = 2147483647;\n    big = big + 1;\n    return KS_OK;").unwrap();
+    c.edit(
+        "seed.c",
+        "    return KS_OK;",
+        "    volatile int big = 2147483647;\n    big = big + 1;\n    return KS_OK;",
+    )
+    .unwrap();
     let overflows = std::fs::read_to_string(c.problem().join("seed.c")).unwrap();
     let fresh = context("rowscale");
     fresh.write("overflows.c", &overflows).unwrap();

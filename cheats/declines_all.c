@@ -1,6 +1,0 @@
-/* Declines every scenario. */
-#include "honest.h"
-ks_status softmax(const softmax_call *call) {
-    (void)call;
-    return KS_UNSUPPORTED;
-}
