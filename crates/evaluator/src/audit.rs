@@ -121,7 +121,7 @@ pub fn audit(
             if let Some(ours) = returned.outputs.first() {
                 state.referenced += 1;
                 state.contents += 1;
-                crate::compare::against_reference(state, &expected, ours, None, content.distribution, &drawn);
+                measurer.compare(state, &expected, ours, None, &drawn)?;
             }
         }
     }

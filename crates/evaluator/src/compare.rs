@@ -76,19 +76,14 @@ fn yardstick_of(
     Yardstick::of(&summary).ok()
 }
 
-/// Compares the candidate's outputs with the reference's. With the seed's outputs on the same content, its error
-/// there extends the yardstick first.
+/// Compares the candidate's outputs with the reference's.
 pub fn against_reference(
     state: &mut ScenarioState,
     reference: &Outputs,
     ours: &Outputs,
-    seed: Option<&Outputs>,
     distribution: Distribution,
     drawn: &Drawn,
 ) {
-    if let Some(seed) = seed {
-        extend_yardstick(state, reference, seed, None, distribution);
-    }
     for index in 0..state.case.tensors.len() {
         let Some(outcome) = judge_tensor(state, index, reference, ours, distribution) else { continue };
         let name = state.case.tensors[index].name.clone();
@@ -158,6 +153,24 @@ pub fn relative_error(state: &ScenarioState, reference: &Outputs, outputs: &Outp
         }
     }
     worst
+}
+
+/// The largest error over its bound of any output against the reference. Changes nothing.
+#[must_use]
+pub fn worst_ratio(
+    state: &ScenarioState,
+    reference: &Outputs,
+    ours: &Outputs,
+    distribution: Distribution,
+) -> f64 {
+    (0..state.case.tensors.len())
+        .filter_map(|index| judge_tensor(state, index, reference, ours, distribution))
+        .map(
+            |outcome| {
+                if outcome.pass { outcome.ratio.min(1.0) } else { outcome.ratio.max(1.0 + f64::EPSILON) }
+            },
+        )
+        .fold(0.0, f64::max)
 }
 
 /// Whether `ours` would fail against the reference. Changes nothing.

@@ -4,7 +4,7 @@ use crate::plausible;
 use crate::scenario_state::ScenarioState;
 use crate::settings::{Effort, Mode};
 use kernelseek_core::finding::{Finding, Severity};
-use kernelseek_core::verdict::{Ratio, ScenarioVerdict, Stage, Word, word_of};
+use kernelseek_core::verdict::{Ratio, ScenarioVerdict, Stage, Standing, Word, word_of};
 use kernelseek_device::peaks::Peaks;
 use kernelseek_numerics::stats;
 
@@ -86,12 +86,16 @@ pub fn scenario(state: &ScenarioState, terms: &Terms) -> ScenarioVerdict {
                 );
                 word = Word::Unproven;
             }
-            Some(r) if r.half_width() > terms.effort.margin => {
+            // An interval that lies wholly on one side of 1 has told what it was asked, however wide.
+            Some(r) if r.standing(terms.effort.margin) == Standing::Unresolved => {
                 findings.push(
                     Finding::new(
                         "timed.unresolved",
                         Severity::Note,
-                        format!("the interval is wider than ±{:.0} %", 100.0 * terms.effort.margin),
+                        format!(
+                            "the interval holds 1 and is wider than ±{:.0} %",
+                            100.0 * terms.effort.margin
+                        ),
                     )
                     .with_evidence(format!("±{:.1} %", 100.0 * r.half_width()))
                     .with_next("evaluate again when the machine is quieter"),

@@ -26,5 +26,6 @@ pub mod scenario_state;
 pub mod selftest;
 pub mod session;
 pub mod settings;
+mod settle;
 pub mod staging;
 pub mod trivial;

@@ -8,7 +8,7 @@ use kernelseek_core::verdict::WorstError;
 use kernelseek_numerics::content::{Content, Distribution};
 use kernelseek_numerics::judge::Yardstick;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Times of one pair of requests on the same contents, nanoseconds by the supervisor's clock unless named inner.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,8 @@ pub struct ScenarioState {
     pub repeats: BTreeMap<u64, Outputs>,
     /// Processor time used without a request, and how long the probe ran, in seconds.
     pub idle: (f64, f64),
+    /// Distributions whose yardstick was widened.
+    pub widened: BTreeSet<Distribution>,
     /// Audited and found clean.
     pub audited: bool,
     /// Index of the next secret content.
@@ -113,6 +115,7 @@ impl ScenarioState {
             declined: 0,
             repeats: BTreeMap::new(),
             idle: (0.0, 0.0),
+            widened: BTreeSet::new(),
             audited: false,
             next_content: 0,
         }

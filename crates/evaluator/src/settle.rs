@@ -1,0 +1,106 @@
+//! Comparison with the reference, and how a near miss is settled fairly.
+
+use crate::compare;
+use crate::dice::Dice;
+use crate::measure::{MeasureError, Measurer, seed_error};
+use crate::outputs::Outputs;
+use crate::request;
+use crate::scenario_state::ScenarioState;
+use crate::settings::Mode;
+use crate::staging::{Constants, Drawn, Staged};
+use kernelseek_device::protocol::Entry;
+use kernelseek_numerics::content::{Content, Distribution};
+
+/// A candidate that is off by no more than this multiple of its bound is measured against a wider yardstick.
+const NEAR_MISS: f64 = 16.0;
+/// Contents that widen a yardstick.
+const WIDER: usize = 32;
+
+impl Measurer<'_> {
+    /// Compares the candidate's outputs on one content with the reference's. A near miss widens the yardstick first:
+    /// a candidate meets hundreds of contents, and the largest of its errors over all of them may not be measured
+    /// against the largest of the seed's over a handful.
+    ///
+    /// # Errors
+    /// When the seed or the reference fails.
+    pub(crate) fn compare(
+        &mut self,
+        state: &mut ScenarioState,
+        expected: &Outputs,
+        ours: &Outputs,
+        seed: Option<&Outputs>,
+        drawn: &Drawn,
+    ) -> Result<(), MeasureError> {
+        let distribution = drawn.content.distribution;
+        if let Some(seed) = seed {
+            compare::extend_yardstick(state, expected, seed, None, distribution);
+        }
+        let worst = compare::worst_ratio(state, expected, ours, distribution);
+        if worst > 1.0 && worst <= NEAR_MISS && state.widened.insert(distribution) {
+            self.widen(state, distribution)?;
+        }
+        compare::against_reference(state, expected, ours, distribution, drawn);
+        Ok(())
+    }
+
+    /// Takes the seed's error on fresh contents of one distribution into its yardstick.
+    fn widen(&mut self, state: &mut ScenarioState, distribution: Distribution) -> Result<(), MeasureError> {
+        let content_error =
+            |scenario: &str, source| MeasureError::Content { scenario: scenario.to_owned(), source };
+        let mut dice = Dice::new(&self.settings.secret, &format!("{}/widen/{}", self.label, state.case.id));
+        let constants = Constants::draw(&state.case, &state.constant, dice.bits())
+            .map_err(|e| content_error(&state.case.id, e))?;
+        let mut worker =
+            self.bench.spawn(&self.bench.seed).map_err(|e| seed_error(state, "while it was loaded", e))?;
+        let arena = worker
+            .map(&state.case, 1, self.bench.deadline)
+            .map_err(|e| seed_error(state, "while its buffers were mapped", e))?;
+        constants.load(arena);
+        if worker.offers().prepare {
+            worker
+                .call(Entry::Prepare, &[0], self.bench.deadline, |_, _| {})
+                .map_err(|e| seed_error(state, "during `prepare`", e))?;
+        }
+        let patience = 30 * self.bench.deadline;
+        let mut staged = Staged::new(&state.case);
+        for _ in 0..WIDER {
+            let drawn = Drawn { content: Content { distribution, seed: dice.bits() }, mutation: None };
+            staged
+                .fill(&state.case, &state.kinds, drawn, dice.bits(), Some(&constants))
+                .map_err(|e| content_error(&state.case.id, e))?;
+            let one = std::slice::from_ref(&staged);
+            let returned = request::send(
+                &mut worker,
+                Entry::Main,
+                &state.case,
+                one,
+                &[0],
+                Mode::Warm,
+                &mut self.sweeper,
+                patience,
+            )
+            .map_err(|e| seed_error(state, "during a call", e))?;
+            let expected = self.oracle.compute(&state.case, &staged, false)?;
+            if let Some(outputs) = returned.outputs.first() {
+                compare::extend_yardstick(state, &expected, outputs, None, distribution);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the reference compute one content and compares both sides with it.
+    ///
+    /// # Errors
+    /// When the seed or the reference fails.
+    pub(crate) fn settle(
+        &mut self,
+        state: &mut ScenarioState,
+        staged: &Staged,
+        ours: &Outputs,
+        theirs: &Outputs,
+    ) -> Result<(), MeasureError> {
+        let expected = self.oracle.compute(&state.case, staged, false)?;
+        state.referenced += 1;
+        self.compare(state, &expected, ours, Some(theirs), &staged.drawn)
+    }
+}
