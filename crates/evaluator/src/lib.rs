@@ -20,6 +20,7 @@ pub mod plausible;
 pub mod problem_files;
 pub mod record;
 pub mod request;
+mod requests;
 pub mod runner;
 pub mod sanitize;
 pub mod scenario_state;

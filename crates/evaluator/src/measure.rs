@@ -10,7 +10,8 @@ use crate::event::{Event, Side, Sink};
 use crate::fault;
 use crate::oracle::Oracle;
 use crate::request::{self, Returned, Sweeper};
-use crate::scenario_state::{Instance, Pair, ScenarioState};
+use crate::requests::{disturbance, median_ratio, pair_times, pool_size, references_in, status_finding};
+use crate::scenario_state::{Instance, ScenarioState};
 use crate::settings::{Mode, Settings};
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_core::finding::{Finding, Severity};
@@ -26,8 +27,6 @@ const REMEASURES: usize = 2;
 const DISTURBED: f64 = 0.02;
 /// Mismatches with the partner that the reference settles for each scenario.
 const ARBITRATIONS: usize = 12;
-/// Memory that the slots of one worker may take.
-const POOL_BYTES: usize = 768 << 20;
 /// How long a worker runs without a request, to see whether it rests.
 const IDLE_WINDOW: Duration = Duration::from_millis(4);
 /// One of this many contents is an earlier one with a small subset of its elements changed.
@@ -225,7 +224,7 @@ impl Measurer<'_> {
                     break;
                 }
             }
-            let n = if pairs_done == 0 { most } else { draw_calls(most, dice) };
+            let n = if pairs_done == 0 { most } else { 1 + dice.below(most) };
             let slots = dice.distinct(n, pool);
             let staged = &mut pool_staged[..n];
             self.stage(state, staged, &slots, &mut last_drawn, &constants, dice)?;
@@ -509,113 +508,4 @@ impl Measurer<'_> {
 
 pub(crate) fn seed_error(state: &ScenarioState, doing: &'static str, source: DeviceError) -> MeasureError {
     MeasureError::Seed { scenario: state.case.id.clone(), doing, source }
-}
-
-/// Calls of a request, drawn from the upper half of what is affordable. The first call after a stop pays for cold
-/// instruction caches and predictors; with few calls that share would vary with their number, and be taken for noise.
-fn draw_calls(most: usize, dice: &mut Dice) -> usize {
-    let least = most.div_ceil(2).max(1);
-    least + dice.below(most + 1 - least)
-}
-
-/// Slots of one worker's pool.
-fn pool_size(slot_bytes: usize, max: usize) -> usize {
-    (POOL_BYTES / slot_bytes.max(1)).clamp(2, max.max(2))
-}
-
-/// How many of an instance's requests carry a content that the reference computes.
-fn references_in(index: usize, instances: usize, total: usize) -> usize {
-    (index + 1) * total / instances - index * total / instances
-}
-
-/// What the statuses of one request say against the candidate.
-fn status_finding(statuses: &[Status]) -> Option<Finding> {
-    let bad = statuses.iter().find(|s| !matches!(s, Status::Ok | Status::Unsupported));
-    if let Some(status) = bad {
-        return Some(
-            Finding::new("correct.status", Severity::Fail, "a call did not return KS_OK")
-                .with_evidence(format!("{status:?}"))
-                .with_next(
-                    "return KS_UNSUPPORTED for scenarios you do not run, decided by shapes and attributes",
-                ),
-        );
-    }
-    let declined = statuses.iter().filter(|s| **s == Status::Unsupported).count();
-    (declined > 0 && declined < statuses.len()).then(|| {
-        Finding::new("correct.mixed-status", Severity::Fail, "calls of one scenario were answered both ways")
-            .with_evidence(format!("{declined} of {} declined", statuses.len()))
-            .with_next("decide KS_UNSUPPORTED by shapes and attributes alone")
-    })
-}
-
-/// Largest share of its request that either worker spent waiting for a core.
-fn disturbance(seed: &Returned, candidate: &Returned) -> f64 {
-    [seed, candidate]
-        .iter()
-        .map(|r| r.answer.waited.as_secs_f64() / r.answer.wall.as_secs_f64().max(1e-9))
-        .fold(0.0, f64::max)
-}
-
-fn pair_times(seed: &Returned, candidate: &Returned, n: usize, seed_first: bool) -> Pair {
-    let inner = |r: &Returned| r.answer.inner.iter().sum::<Duration>().as_nanos() as f64;
-    Pair {
-        n: n as u32,
-        seed_ns: seed.answer.wall.as_nanos() as f64,
-        candidate_ns: candidate.answer.wall.as_nanos() as f64,
-        seed_inner_ns: inner(seed),
-        candidate_inner_ns: inner(candidate),
-        seed_first,
-    }
-}
-
-fn median_ratio(state: &ScenarioState) -> Option<f64> {
-    kernelseek_numerics::stats::median(&state.log_ratios().concat()).map(f64::exp)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_are_spread_and_none_is_lost() {
-        for (instances, total) in [(3, 1), (5, 2), (6, 4), (1, 3), (4, 0)] {
-            let sum: usize = (0..instances).map(|i| references_in(i, instances, total)).sum();
-            assert_eq!(sum, total, "{instances} {total}");
-        }
-    }
-
-    #[test]
-    fn calls_are_drawn_from_the_upper_half() {
-        let mut dice = Dice::new(&[1; 32], "t");
-        for (most, least) in [(1, 1), (2, 1), (3, 2), (8, 4), (16, 8)] {
-            let drawn: BTreeSet<usize> = (0..500).map(|_| draw_calls(most, &mut dice)).collect();
-            assert_eq!(drawn, (least..=most).collect(), "{most}");
-        }
-    }
-
-    #[test]
-    fn pools_fit_memory() {
-        assert_eq!(pool_size(1 << 10, 16), 16);
-        assert_eq!(pool_size(256 << 20, 16), 3);
-        assert_eq!(pool_size(4 << 30, 16), 2);
-        assert_eq!(pool_size(0, 8), 8);
-    }
-
-    #[test]
-    fn statuses_are_judged() {
-        use Status::{Error, Ok, Unknown, Unsupported};
-        for (statuses, expected) in [
-            (vec![Ok, Ok], None),
-            (vec![Unsupported, Unsupported], None),
-            (vec![Ok, Unsupported], Some("correct.mixed-status")),
-            (vec![Ok, Error], Some("correct.status")),
-            (vec![Unknown(7)], Some("correct.status")),
-        ] {
-            assert_eq!(
-                status_finding(&statuses).map(|f| f.defence),
-                expected.map(str::to_owned),
-                "{statuses:?}"
-            );
-        }
-    }
 }
