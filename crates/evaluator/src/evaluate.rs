@@ -286,11 +286,11 @@ fn full_extras(
         Ok(Some((artifact, runtime))) => {
             match sanitize::run(measurer.bench, settings, &artifact, &runtime, &session.quick_cases()?) {
                 sanitize::Outcome::Clean => {
-                    verdict.notes.push("sanitizers (address, undefined): clean".to_owned())
+                    verdict.notes.push("sanitizers (address, undefined): clean".to_owned());
                 }
                 sanitize::Outcome::Report(finding) => verdict.findings.push(finding),
                 sanitize::Outcome::Absent(why) => {
-                    verdict.notes.push(format!("the sanitizers could not run: {why}"))
+                    verdict.notes.push(format!("the sanitizers could not run: {why}"));
                 }
             }
         }

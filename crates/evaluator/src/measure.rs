@@ -233,7 +233,7 @@ impl Measurer<'_> {
                 state,
                 &mut sides.seed,
                 &mut candidate,
-                &staged,
+                staged,
                 &slots,
                 seed_first,
                 instance.seed_first_ns,

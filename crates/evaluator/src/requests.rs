@@ -55,6 +55,7 @@ pub(crate) fn pair_times(seed: &Returned, candidate: &Returned, n: usize, seed_f
         candidate_ns: candidate.answer.wall.as_nanos() as f64,
         seed_inner_ns: inner(seed),
         candidate_inner_ns: inner(candidate),
+        candidate_waited_ns: candidate.answer.waited.as_nanos() as f64,
         seed_first,
     }
 }

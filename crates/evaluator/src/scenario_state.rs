@@ -23,6 +23,9 @@ pub struct Pair {
     pub seed_inner_ns: f64,
     /// Sum of the candidate's calls by its worker's clock.
     pub candidate_inner_ns: f64,
+    /// How long the candidate's worker was runnable without running: somebody else's doing.
+    #[serde(default)]
+    pub candidate_waited_ns: f64,
     /// Whether the seed went first.
     pub seed_first: bool,
 }
