@@ -4,6 +4,7 @@
 //! depends on no other crate of the workspace, does no I/O and reads no clock.
 
 pub mod case;
+pub mod decision;
 pub mod diagnostic;
 pub mod dtype;
 pub mod expression;

@@ -87,6 +87,19 @@ impl Expression {
         })
     }
 
+    /// Parses an expression that stands alone: a condition of a goal, a trigger, a predicate over an answer. Names are
+    /// not resolved, see [`Expression::names`].
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where in it.
+    pub fn alone(text: &str) -> Result<Self, SyntaxError> {
+        Self::parse(text, 0..text.len()).map_err(|fault| SyntaxError {
+            at: fault.at,
+            message: fault.message,
+            hint: fault.hint,
+        })
+    }
+
     /// As it is written in the file.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -156,6 +169,18 @@ fn place(text: &str, (line, column): (isize, isize)) -> Range<usize> {
         at -= 1;
     }
     at..at + text[at..].chars().next().map_or(0, char::len_utf8)
+}
+
+/// Why a text is no expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SyntaxError {
+    /// Byte range in the text.
+    pub at: Range<usize>,
+    /// What is wrong, a lowercase fragment.
+    pub message: String,
+    /// What may help.
+    pub hint: Option<String>,
 }
 
 /// Why an expression did not yield a value.
