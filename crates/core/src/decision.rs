@@ -21,13 +21,8 @@ pub enum DecisionPoint {
 
 impl DecisionPoint {
     /// Every decision point, in order of precedence.
-    pub const ALL: [Self; 5] = [
-        Self::CorrectnessBreak,
-        Self::SuspiciousWin,
-        Self::ClaimedLimit,
-        Self::Plateau,
-        Self::CampaignStart,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::CorrectnessBreak, Self::SuspiciousWin, Self::ClaimedLimit, Self::Plateau, Self::CampaignStart];
 
     /// The point as records hold it.
     #[must_use]

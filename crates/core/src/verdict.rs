@@ -233,6 +233,66 @@ pub struct HeldOut {
     pub gap: Option<f64>,
 }
 
+/// What a campaign needs of a verdict. It is read from the verdict's own JSON, whatever target made it: fields that are
+/// not named here are left where they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Digest {
+    /// Version of the verdict's form.
+    pub format: u32,
+    /// Word.
+    pub word: Word,
+    /// Last stage that every scenario passed.
+    pub passed: Stage,
+    /// Problem hash.
+    pub problem_hash: String,
+    /// Candidate hash; empty if it could not be built.
+    pub candidate_hash: String,
+    /// Seed hash.
+    pub seed_hash: String,
+    /// Tier: `quick`, `default`, `full`.
+    pub tier: String,
+    /// Mode.
+    pub mode: String,
+    /// How much of the trust model held.
+    pub trust: Trust,
+    /// Findings about the candidate as a whole.
+    pub findings: Vec<Finding>,
+    /// Verdict on each scenario.
+    pub scenarios: Vec<ScenarioVerdict>,
+    /// Geometric mean of the ratios.
+    pub geomean: Option<Ratio>,
+    /// Standard deviation of the seed against itself between instances.
+    pub aa_spread: f64,
+    /// Held-out scenarios.
+    pub held_out: Option<HeldOut>,
+}
+
+impl Digest {
+    /// The evidence that a goal is judged from.
+    #[must_use]
+    pub fn evidence<'a>(
+        &'a self,
+        baselines: &'a std::collections::BTreeMap<String, std::collections::BTreeMap<String, Ratio>>,
+    ) -> crate::goal::Evidence<'a> {
+        crate::goal::Evidence {
+            full: self.tier == "full",
+            word: self.word,
+            passed: self.passed,
+            trust: self.trust,
+            findings: &self.findings,
+            scenarios: &self.scenarios,
+            held_out: self.held_out.as_ref(),
+            baselines,
+        }
+    }
+
+    /// The verdict on a scenario.
+    #[must_use]
+    pub fn scenario(&self, id: &str) -> Option<&ScenarioVerdict> {
+        self.scenarios.iter().find(|s| s.id == id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

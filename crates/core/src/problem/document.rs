@@ -9,20 +9,20 @@ use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
 /// A value with the key it stands under.
 #[derive(Debug, Clone)]
-pub(super) struct Item<'a> {
-    pub(super) key: String,
-    pub(super) key_span: Range<usize>,
-    pub(super) span: Range<usize>,
+pub(crate) struct Item<'a> {
+    pub(crate) key: String,
+    pub(crate) key_span: Range<usize>,
+    pub(crate) span: Range<usize>,
     value: &'a DeValue<'a>,
 }
 
 /// A table whose keys have been checked against a list.
 #[derive(Debug, Clone)]
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     /// How the table is called in messages: `[cost]`, `[[tensor]]`.
-    pub(super) what: String,
-    pub(super) span: Range<usize>,
-    pub(super) items: Vec<Item<'a>>,
+    pub(crate) what: String,
+    pub(crate) span: Range<usize>,
+    pub(crate) items: Vec<Item<'a>>,
 }
 
 /// Keys that stand for features the format leaves out on purpose, what to say, and the way out.
@@ -41,14 +41,14 @@ const LEFT_OUT: [(&[&str], &str, &str); 2] = [
 
 impl<'a> Table<'a> {
     /// All keys of a table in file order.
-    pub(super) fn open(table: &'a DeTable<'a>, span: Range<usize>, what: &str) -> Self {
+    pub(crate) fn open(table: &'a DeTable<'a>, span: Range<usize>, what: &str) -> Self {
         let mut items: Vec<Item<'a>> = table.iter().map(|(k, v)| item(k, v)).collect();
         items.sort_by_key(|i| i.key_span.start);
         Self { what: what.to_owned(), span, items }
     }
 
     /// Reports keys that are not in `known`.
-    pub(super) fn check_keys(&self, known: &[&str], errors: &mut Collector) {
+    pub(crate) fn check_keys(&self, known: &[&str], errors: &mut Collector) {
         for item in self.items.iter().filter(|i| !known.contains(&i.key.as_str())) {
             if errors.is_full() {
                 return;
@@ -72,11 +72,11 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Item<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Item<'a>> {
         self.items.iter().find(|i| i.key == key)
     }
 
-    pub(super) fn require(&self, key: &str, errors: &mut Collector) -> Option<&Item<'a>> {
+    pub(crate) fn require(&self, key: &str, errors: &mut Collector) -> Option<&Item<'a>> {
         let found = self.get(key);
         if found.is_none() {
             errors.error(&self.span, format!("{} has no `{key}`", self.what));
@@ -85,12 +85,12 @@ impl<'a> Table<'a> {
     }
 
     /// The required expression under `key`.
-    pub(super) fn expression(&self, key: &str, errors: &mut Collector) -> Option<Expression> {
+    pub(crate) fn expression(&self, key: &str, errors: &mut Collector) -> Option<Expression> {
         self.require(key, errors)?.expression(errors)
     }
 
     /// The expression under `key`: `Some(None)` if the key is absent, `None` if it is wrong.
-    pub(super) fn optional_expression(
+    pub(crate) fn optional_expression(
         &self,
         key: &str,
         errors: &mut Collector,
@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
     }
 
     /// The required string under `key`.
-    pub(super) fn string(&self, key: &str, errors: &mut Collector) -> Option<&'a str> {
+    pub(crate) fn string(&self, key: &str, errors: &mut Collector) -> Option<&'a str> {
         self.require(key, errors)?.string(errors)
     }
 }
@@ -124,7 +124,7 @@ impl<'a> Item<'a> {
         errors.error(&self.span, format!("`{}` wants {wanted}, not {found}", self.key));
     }
 
-    pub(super) fn string(&self, errors: &mut Collector) -> Option<&'a str> {
+    pub(crate) fn string(&self, errors: &mut Collector) -> Option<&'a str> {
         let found = self.value.as_str();
         if found.is_none() {
             self.wrong_type("a string", errors);
@@ -132,7 +132,7 @@ impl<'a> Item<'a> {
         found
     }
 
-    pub(super) fn bool(&self, errors: &mut Collector) -> Option<bool> {
+    pub(crate) fn bool(&self, errors: &mut Collector) -> Option<bool> {
         let found = self.value.as_bool();
         if found.is_none() {
             self.wrong_type("true or false", errors);
@@ -141,7 +141,7 @@ impl<'a> Item<'a> {
     }
 
     /// A finite number.
-    pub(super) fn number(&self, errors: &mut Collector) -> Option<f64> {
+    pub(crate) fn number(&self, errors: &mut Collector) -> Option<f64> {
         match self.scalar() {
             Some(Value::Int(i)) => return Some(i as f64),
             Some(Value::Float(x)) if x.is_finite() => return Some(x),
@@ -152,7 +152,7 @@ impl<'a> Item<'a> {
     }
 
     /// An integer of a range.
-    pub(super) fn int(&self, range: std::ops::RangeInclusive<i64>, errors: &mut Collector) -> Option<i64> {
+    pub(crate) fn int(&self, range: std::ops::RangeInclusive<i64>, errors: &mut Collector) -> Option<i64> {
         let Some(Value::Int(i)) = self.scalar() else {
             self.wrong_type("an integer", errors);
             return None;
@@ -170,7 +170,7 @@ impl<'a> Item<'a> {
     }
 
     /// The elements of a list, each as an item under the same key.
-    pub(super) fn list(&self, errors: &mut Collector) -> Option<Vec<Self>> {
+    pub(crate) fn list(&self, errors: &mut Collector) -> Option<Vec<Self>> {
         let Some(array) = self.value.as_array() else {
             self.wrong_type("a list", errors);
             return None;
@@ -188,13 +188,13 @@ impl<'a> Item<'a> {
         )
     }
 
-    pub(super) fn strings(&self, errors: &mut Collector) -> Option<Vec<String>> {
+    pub(crate) fn strings(&self, errors: &mut Collector) -> Option<Vec<String>> {
         let items = self.list(errors)?;
         let found: Vec<_> = items.iter().map(|i| i.string(errors).map(str::to_owned)).collect();
         found.into_iter().collect()
     }
 
-    pub(super) fn table(&self, what: &str, errors: &mut Collector) -> Option<Table<'a>> {
+    pub(crate) fn table(&self, what: &str, errors: &mut Collector) -> Option<Table<'a>> {
         let Some(table) = self.value.as_table() else {
             self.wrong_type("a table", errors);
             return None;
@@ -202,16 +202,16 @@ impl<'a> Item<'a> {
         Some(Table::open(table, self.span.clone(), what))
     }
 
-    pub(super) fn is_table(&self) -> bool {
+    pub(crate) fn is_table(&self) -> bool {
         self.value.is_table()
     }
 
-    pub(super) fn is_string(&self) -> bool {
+    pub(crate) fn is_string(&self) -> bool {
         self.value.is_str()
     }
 
     /// A number, bool or string.
-    pub(super) fn scalar(&self) -> Option<Value> {
+    pub(crate) fn scalar(&self) -> Option<Value> {
         match self.value {
             DeValue::String(s) => Some(Value::String(s.to_string())),
             DeValue::Integer(i) => integer(i).map(Value::Int),
@@ -222,7 +222,7 @@ impl<'a> Item<'a> {
     }
 
     /// A scalar or a list of scalars.
-    pub(super) fn value(&self, errors: &mut Collector) -> Option<Value> {
+    pub(crate) fn value(&self, errors: &mut Collector) -> Option<Value> {
         let found = match self.value.as_array() {
             Some(array) => array
                 .iter()
@@ -238,7 +238,7 @@ impl<'a> Item<'a> {
     }
 
     /// A string that is an expression, or a number, bool or list of numbers in place of one.
-    pub(super) fn expression(&self, errors: &mut Collector) -> Option<Expression> {
+    pub(crate) fn expression(&self, errors: &mut Collector) -> Option<Expression> {
         let Some(text) = self.value.as_str() else {
             return self.constant(errors);
         };
@@ -281,7 +281,7 @@ impl<'a> Item<'a> {
     }
 
     /// Range of a string's content without its quotes; the whole value if it is no string.
-    pub(super) fn inner(&self, errors: &Collector) -> Range<usize> {
+    pub(crate) fn inner(&self, errors: &Collector) -> Range<usize> {
         let raw = errors.source.text().get(self.span.clone()).unwrap_or_default();
         let quotes = match raw {
             r if r.len() >= 6 && (r.starts_with("\"\"\"") || r.starts_with("'''")) => 3,

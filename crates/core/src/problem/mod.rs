@@ -2,7 +2,7 @@
 //!
 //! `docs/reference/problem-format.md` is the contract; this module implements it and refuses everything else.
 
-mod document;
+pub(crate) mod document;
 mod names;
 mod parse;
 mod references;
