@@ -204,7 +204,7 @@ fn metric(
         words.comparison(">=")?;
         let at = words.peek().map(|w| w.at.clone());
         let threshold = words.number("the least speedup")?;
-        if !(threshold > 0.0) {
+        if threshold <= 0.0 {
             return Err(ClauseError {
                 at: at.unwrap_or(0..0),
                 message: "a speedup is above 0".to_owned(),

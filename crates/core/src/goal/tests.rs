@@ -228,10 +228,10 @@ fn an_average_is_not_met_by_leaving_scenarios_out() {
         |s: &mut ScenarioVerdict| s.word = Word::Unproven,
         |s: &mut ScenarioVerdict| s.word = Word::Fail,
         |s: &mut ScenarioVerdict| {
-            s.ratio = Some(Ratio { point: 9.0, lo: f64::INFINITY, hi: 9.0, instances: 1, pairs: 1 })
+            s.ratio = Some(Ratio { point: 9.0, lo: f64::INFINITY, hi: 9.0, instances: 1, pairs: 1 });
         },
         |s: &mut ScenarioVerdict| {
-            s.ratio = Some(Ratio { point: 2.0, lo: 3.0, hi: 4.0, instances: 1, pairs: 1 })
+            s.ratio = Some(Ratio { point: 2.0, lo: 3.0, hi: 4.0, instances: 1, pairs: 1 });
         },
     ] {
         let mut s = Setting::of(&[1.5, 1.5, 1.5]);
