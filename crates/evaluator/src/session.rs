@@ -279,7 +279,7 @@ impl Session {
         }
     }
 
-    fn seed_build(&mut self, sink: &mut dyn Sink) -> Result<Build, SessionError> {
+    pub(crate) fn seed_build(&mut self, sink: &mut dyn Sink) -> Result<Build, SessionError> {
         if let Some(build) = &self.seed {
             return Ok(build.clone());
         }

@@ -3,6 +3,10 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+mod campaign;
+
+pub use campaign::{Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import, LayerArg, Log, Run, Seal, Status};
+
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
 /// plausible.
 #[derive(Debug, Parser)]
@@ -72,6 +76,28 @@ pub enum Command {
     Doctor(Doctor),
     /// Measure the measurement: seed against itself, planted slowdowns, hostile candidates
     Selftest(Selftest),
+    /// Seal a campaign: problem, scenarios, goal and everything that results rest on
+    Seal(Seal),
+    /// Judge the goal on the last verdict of the sources as they are, and name what is missing
+    Goal(Goal),
+    /// Say where the campaign stands
+    Status(Status),
+    /// Show what happened in the campaign
+    Log(Log),
+    /// Ask the agent a question, or show the one that is open
+    Ask(Ask),
+    /// State what an edit is expected to do, before making it
+    Hypothesis(Hypothesis),
+    /// Answer the open question with a measurement
+    Answer(Answer),
+    /// Lead an agent: fence it in, evaluate for it, judge the goal after it has left
+    Run(Run),
+    /// Write a campaign's ledger as JSON lines
+    Export(Export),
+    /// Read an exported ledger, every byte checked
+    Import(Import),
+    /// Decide whether an agent may stop: JSON in, JSON out, for hooks
+    HookDecision(HookDecision),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Run as a worker. Started by the tool itself.
@@ -96,8 +122,7 @@ pub struct Selection {
 /// `eval`.
 #[derive(Debug, Args)]
 pub struct Eval {
-    /// The candidate: a C or C++ source that defines the problem's entry point
-    #[arg(required_unless_present = "last")]
+    /// The candidate: a C or C++ source that defines the problem's entry point [default: the campaign's]
     pub candidate: Option<PathBuf>,
     /// Problem and scenarios.
     #[command(flatten)]
@@ -123,6 +148,12 @@ pub struct Eval {
     /// Run the candidate without a sandbox (trust: reduced), for debugging it
     #[arg(long)]
     pub no_sandbox: bool,
+    /// Evaluate outside the campaign: nothing is written to its ledger
+    #[arg(long)]
+    pub no_campaign: bool,
+    /// Do not wait for another evaluation on this machine; exit 5
+    #[arg(long)]
+    pub no_wait: bool,
 }
 
 /// Cache state of timed calls.

@@ -9,11 +9,13 @@ pub const CC: &str = "CC";
 pub const CXX: &str = "CXX";
 /// Python for references and baselines.
 pub const PYTHON: &str = "KERNELSEEK_PYTHON";
+/// Where the supervisor listens; set for an agent that is led.
+pub const SUPERVISOR: &str = kernelseek_supervisor::protocol::SOCKET;
 /// No colour.
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// Every variable with its meaning.
-pub const TABLE: [(&str, &str); 8] = [
+pub const TABLE: [(&str, &str); 9] = [
     (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
     (
         "XDG_STATE_HOME",
@@ -24,5 +26,9 @@ pub const TABLE: [(&str, &str); 8] = [
     (CXX, "C++ compiler; the same as `--cxx`"),
     (PYTHON, "Python interpreter for references and baselines written as `def op(call)`"),
     ("PATH", "Where compilers and interpreters are looked for"),
+    (
+        SUPERVISOR,
+        "Socket of the supervisor; set by `kernelseek run` for the agent it leads, where `eval`, `hypothesis`, `answer` and `hook-decision` ask it",
+    ),
     (NO_COLOR, "Any value: no colour"),
 ];

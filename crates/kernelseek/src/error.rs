@@ -4,6 +4,8 @@ use crate::exit;
 use kernelseek_evaluator::evaluate::EvaluateError;
 use kernelseek_evaluator::problem_files::ProblemError;
 use kernelseek_evaluator::session::SessionError;
+use kernelseek_ledger::LedgerError;
+use kernelseek_supervisor::SupervisorError;
 use std::fmt;
 
 /// Whose fault it is; decides the exit code.
@@ -107,6 +109,38 @@ impl From<EvaluateError> for CommandError {
             EvaluateError::Measure(inner) => Self::new(Kind::Harness, chain(&inner))
                 .with_hint("the seed and the reference must work before a candidate can be judged: run `kernelseek check`"),
         }
+    }
+}
+
+impl From<SupervisorError> for CommandError {
+    fn from(error: SupervisorError) -> Self {
+        let hint = error.hint();
+        let message = chain(&error);
+        let kind = match error {
+            SupervisorError::Malformed(diagnostics) => {
+                return Self { kind: Kind::Input, message, diagnostics: diagnostics.items, hint: None };
+            }
+            SupervisorError::Session(inner) => return (*inner).into(),
+            SupervisorError::Evaluate(inner) => return (*inner).into(),
+            SupervisorError::SealBroken(_)
+            | SupervisorError::File { .. }
+            | SupervisorError::Bank(_)
+            | SupervisorError::Ledger(LedgerError::Damaged { .. } | LedgerError::Newer { .. }) => Kind::Input,
+            SupervisorError::NoCampaign(_)
+            | SupervisorError::NotSealed(_)
+            | SupervisorError::ReasonNeeded(_)
+            | SupervisorError::NoQuestion(_)
+            | SupervisorError::Answer(_)
+            | SupervisorError::Ledger(LedgerError::Exists { .. }) => Kind::Usage,
+            SupervisorError::Ledger(_)
+            | SupervisorError::Busy { .. }
+            | SupervisorError::Unreadable { .. }
+            | SupervisorError::Sandbox(_)
+            | SupervisorError::Socket { .. }
+            | SupervisorError::Refused(_)
+            | SupervisorError::Json(_) => Kind::Harness,
+        };
+        Self { kind, message, diagnostics: Vec::new(), hint }
     }
 }
 

@@ -3,7 +3,7 @@
 /// The harness worked; for `eval`, whatever the verdict.
 pub const OK: u8 = 0;
 /// What was asked for is not so: `check` refuses the problem, `selftest` misses a bar, or the verdict is not PASS
-/// and `--exit-code` was given.
+/// (`goal`, `run`: the goal is unmet) and `--exit-code` was given.
 pub const UNMET: u8 = 1;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
@@ -24,10 +24,10 @@ pub const TABLE: [(u8, &str); 7] = [
     ),
     (
         UNMET,
-        "What was asked for is not so: `check` refuses the problem, `selftest` misses a bar, or the verdict is not PASS and `--exit-code` was given",
+        "What was asked for is not so: `check` refuses the problem, `selftest` misses a bar, or the verdict is not PASS (`goal`, `run`: the goal is unmet) and `--exit-code` was given",
     ),
     (USAGE, "The command line is wrong"),
-    (INPUT, "One of your files is wrong: the problem, a scenario file, the seed or the reference"),
+    (INPUT, "One of your files is wrong: the problem, a scenario file, the seed or the reference, the campaign; or the seal is broken"),
     (TOOLCHAIN, "A compiler or interpreter is missing or does not work"),
     (
         HARNESS,

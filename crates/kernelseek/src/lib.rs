@@ -3,14 +3,18 @@
 //! Duty: turn arguments and environment into settings, hand them to the engine, and print what it says. Data goes to
 //! standard output, talk to standard error.
 
+mod attempt_view;
 pub mod cli;
 mod commands;
 pub mod env_vars;
 mod error;
 pub mod exit;
+mod goal_view;
+mod log_view;
 mod printer;
 mod progress;
 mod settings;
+mod status_view;
 mod style;
 mod table;
 mod verdict_view;
@@ -44,6 +48,17 @@ pub fn main() -> u8 {
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &mut printer),
         Command::Selftest(args) => commands::selftest::run(args, &cli.global, &mut printer),
+        Command::Seal(args) => commands::seal::run(args, &cli.global, &mut printer),
+        Command::Goal(args) => commands::goal::run(args, &cli.global, &mut printer),
+        Command::Status(args) => commands::status::run(args, &cli.global, &mut printer),
+        Command::Log(args) => commands::log::run(args, &cli.global, &mut printer),
+        Command::Ask(args) => commands::ask::ask(args, &cli.global, &mut printer),
+        Command::Hypothesis(args) => commands::ask::hypothesis(args, &cli.global, &mut printer),
+        Command::Answer(args) => commands::ask::answer(args, &cli.global, &mut printer),
+        Command::Run(args) => commands::run::run(args, &cli.global, &mut printer),
+        Command::Export(args) => commands::transfer::export(args, &cli.global, &mut printer),
+        Command::Import(args) => commands::transfer::import(args, &cli.global, &mut printer),
+        Command::HookDecision(args) => commands::hook_decision::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
         Command::Worker(_) => Ok(exit::OK),
     };

@@ -59,6 +59,20 @@ impl Printer {
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
+    /// Writes data that need not be text.
+    pub(crate) fn bytes(&self, bytes: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
+
+    /// Writes data as one line of JSON.
+    pub(crate) fn json_line<T: Serialize>(&self, value: &T) -> Result<(), CommandError> {
+        let mut text = serde_json::to_string(value)?;
+        text.push('\n');
+        self.data(&text);
+        Ok(())
+    }
+
     /// Writes data as one JSON document.
     pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<(), CommandError> {
         let mut text = serde_json::to_string_pretty(value)?;

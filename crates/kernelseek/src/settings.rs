@@ -34,8 +34,8 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
     })
 }
 
-/// The state folder, made if it does not exist.
-pub(crate) fn state_dir(global: &Global) -> Result<PathBuf, CommandError> {
+/// Where the state folder is, whether it exists or not.
+pub(crate) fn state_path(global: &Global) -> Result<PathBuf, CommandError> {
     let folder = match &global.state_dir {
         Some(folder) => folder.clone(),
         None => match (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")) {
@@ -47,6 +47,12 @@ pub(crate) fn state_dir(global: &Global) -> Result<PathBuf, CommandError> {
             }
         },
     };
+    Ok(folder.canonicalize().unwrap_or(folder))
+}
+
+/// The state folder, made if it does not exist.
+pub(crate) fn state_dir(global: &Global) -> Result<PathBuf, CommandError> {
+    let folder = state_path(global)?;
     std::fs::create_dir_all(&folder).map_err(|e| {
         CommandError::file(&folder, &e).with_hint("give a writable folder with `--state-dir DIR`")
     })?;

@@ -282,7 +282,7 @@ pub enum QuestionFrom {
         /// Entry id.
         entry: String,
         /// Version of the entry.
-        version: u32,
+        version: u64,
         /// Its group, `G1` … `G10`.
         group: String,
     },
@@ -298,8 +298,9 @@ pub enum QuestionFrom {
 /// An opportunity, and what was made of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Decision point.
-    pub point: DecisionPoint,
+    /// Decision point; none where a person's question comes between two of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<DecisionPoint>,
     /// What made it one, in words.
     pub reason: String,
     /// Who the question is from.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 /// Version of the seal's form.
 pub const FORMAT: u32 = 1;
+/// Parts that steer the campaign and that no result rests on: a change must be sealed, and makes nothing STALE.
+pub const STEERING: [&str; 3] = ["budget", "questions", "retention"];
 /// Lines of a part that a change shows.
 const SHOWN: usize = 6;
 
@@ -67,7 +69,7 @@ impl Seal {
         self.parts.insert(part.to_owned(), Part { lines: lines.into_iter().collect() });
     }
 
-    /// The seal's hash.
+    /// Hash of the parts that results rest on. Results are comparable while it stays.
     #[must_use]
     pub fn hash(&self) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("kernelseek 2026 seal");
@@ -75,7 +77,7 @@ impl Seal {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         };
         feed(&self.format.to_string());
-        for (name, part) in &self.parts {
+        for (name, part) in self.parts.iter().filter(|(name, _)| !STEERING.contains(&name.as_str())) {
             feed(name);
             feed(&part.lines.len().to_string());
             part.lines.iter().for_each(|line| feed(line));
@@ -148,6 +150,15 @@ mod tests {
         let change = &before.changes(&Seal::default())[0];
         assert_eq!((change.before.len(), change.more), (SHOWN, 14));
         assert_eq!(change.to_string(), "scenarios: `0` is gone (and 19 more)");
+    }
+
+    #[test]
+    fn steering_is_sealed_but_no_result_rests_on_it() {
+        let before = seal("max 2 x", &["a"]);
+        let mut now = before.clone();
+        now.set("budget", ["100 evaluations".to_owned()]);
+        assert_eq!(before.hash(), now.hash());
+        assert_eq!(before.changes(&now).len(), 1);
     }
 
     proptest! {

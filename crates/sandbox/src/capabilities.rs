@@ -1,5 +1,5 @@
-//! Giving every privilege up, for good.
-#![expect(unsafe_code, reason = "capset(2) has no safe wrapper")]
+//! Giving privileges up, for good.
+#![expect(unsafe_code, reason = "capget(2) and capset(2) have no safe wrapper")]
 
 use std::io;
 
@@ -26,9 +26,15 @@ const VERSION_3: u32 = 0x2008_0522;
 /// Empties the ambient, bounding, effective, permitted and inheritable sets, and forbids gaining
 /// privileges on exec.
 pub(crate) fn drop_all() -> io::Result<()> {
+    keep_only(0)
+}
+
+/// Takes away every capability that is not in the set (bit n for capability n), in all five sets, and
+/// forbids gaining privileges on exec; with that, a root user's programs do not get them back either.
+pub(crate) fn keep_only(keep: u64) -> io::Result<()> {
     // Kernels without ambient capabilities have none to clear.
     let _ = sys::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong);
-    for capability in 0..64 {
+    for capability in (0..64).filter(|number| keep >> number & 1 == 0) {
         match sys::prctl(libc::PR_CAPBSET_DROP, capability) {
             Ok(()) => {}
             // The first number that this kernel does not know.
@@ -40,8 +46,17 @@ pub(crate) fn drop_all() -> io::Result<()> {
         }
     }
     let header = Header { version: VERSION_3, pid: 0 };
-    let none = [Half { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    let mut halves = [Half { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    if keep != 0 {
+        // SAFETY: both pointers have the layout of version 3 and outlive the call.
+        sys::check(unsafe { libc::syscall(libc::SYS_capget, &raw const header, halves.as_mut_ptr()) })?;
+        for (half, kept) in halves.iter_mut().zip([keep as u32, (keep >> 32) as u32]) {
+            half.permitted &= kept;
+            half.effective &= half.permitted;
+            half.inheritable = 0;
+        }
+    }
     // SAFETY: both pointers have the layout of version 3 and outlive the call.
-    sys::check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })?;
+    sys::check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, halves.as_ptr()) })?;
     sys::no_new_privileges()
 }

@@ -201,6 +201,14 @@ fn descendants(root: libc::pid_t) -> Vec<libc::pid_t> {
     found
 }
 
+/// Those below this one that have not ended.
+pub(crate) fn alive_below(root: libc::pid_t) -> Vec<libc::pid_t> {
+    let runs = |pid: &libc::pid_t| {
+        state(&format!("/proc/{pid}/stat")).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    };
+    descendants(root).into_iter().filter(runs).collect()
+}
+
 /// Kills a process group's leader, its group, and whatever descends from it in other groups. The leader must
 /// be an unreaped child of the caller, so that its id cannot have been reused. It becomes a zombie.
 pub(crate) fn kill_tree(leader: libc::pid_t) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! What can go wrong in this crate.
 
 use std::io;
+use std::path::PathBuf;
 
 /// An error of the sandbox. A layer that the machine does not offer is *not* an error: it is a
 /// [`LayerState`](crate::LayerState).
@@ -29,6 +30,41 @@ pub enum SandboxError {
     /// A path or argument holds a NUL byte.
     #[error("{0:?} holds a nul byte")]
     Nul(String),
+    /// A path that an agent may write, or that is protected from it, cannot be resolved.
+    #[error("cannot resolve {}", path.display())]
+    Path {
+        /// The path as it was given.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A path that the agent may write reaches one that must stay as it is, or the other way round.
+    #[error("{} may be written and reaches {}, which is protected", write.display(), protect.display())]
+    Overlap {
+        /// The path that may be written.
+        write: PathBuf,
+        /// The protected path.
+        protect: PathBuf,
+    },
+    /// A file that the agent may write is a hard link to a protected one: the same bytes under two names.
+    #[error("{} may be written and is a hard link to {}, which is protected", link.display(), protect.display())]
+    Linked {
+        /// The name beneath a path that may be written.
+        link: PathBuf,
+        /// The protected name.
+        protect: PathBuf,
+    },
+    /// The process that keeps an agent together is gone, so what the agent started can no longer be found.
+    #[error("the keeper of the agent is gone: processes that the agent started may still run")]
+    KeeperLost,
+    /// Processes of an agent outlived the order to end.
+    #[error("{alive} processes of the agent still run {limit_ms} ms after the order to end")]
+    NotLeft {
+        /// How many were seen at last.
+        alive: usize,
+        /// The time allowed, in milliseconds.
+        limit_ms: u64,
+    },
     /// A process did not stop in time.
     #[error("process {pid} did not stop within {limit_ms} ms")]
     NotStopped {

@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    Scope, path_beneath_rules,
 };
 
 use crate::error::SandboxError;
@@ -13,7 +13,7 @@ use crate::report::LayerState;
 use crate::sys;
 
 /// The newest interface this crate has been tested with; the library lowers it to the kernel's.
-const NEWEST: ABI = ABI::V7;
+pub(crate) const NEWEST: ABI = ABI::V7;
 
 /// A ruleset that is ready to be applied, and what it will enforce.
 pub(crate) struct Fence {
@@ -34,6 +34,12 @@ const ADDED: &[(i64, &str)] = &[
     (6, "abstract sockets and signals"),
 ];
 
+/// What may be done beneath a path that may be written: everything but making device files. With one of those
+/// a root user would write to the disk itself, past every rule about files.
+pub(crate) fn writing() -> BitFlags<AccessFs> {
+    AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
+}
+
 /// Builds a ruleset. Paths that do not exist are left out one by one: a missing path must not void the rest.
 pub(crate) fn build(read: &[PathBuf], write: &[PathBuf]) -> Result<Fence, SandboxError> {
     let abi = match sys::landlock_abi() {
@@ -49,7 +55,7 @@ pub(crate) fn build(read: &[PathBuf], write: &[PathBuf]) -> Result<Fence, Sandbo
         .scope(Scope::from_all(NEWEST))?
         .create()?
         .add_rules(path_beneath_rules(read, AccessFs::from_read(NEWEST)))?
-        .add_rules(path_beneath_rules(write, AccessFs::from_all(NEWEST)))?;
+        .add_rules(path_beneath_rules(write, writing()))?;
     let gaps: Vec<String> = ADDED
         .iter()
         .filter(|(since, _)| abi < *since)
@@ -61,6 +67,13 @@ pub(crate) fn build(read: &[PathBuf], write: &[PathBuf]) -> Result<Fence, Sandbo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn device_files_are_never_made() {
+        let rights = writing();
+        assert!(!rights.intersects(AccessFs::MakeChar | AccessFs::MakeBlock));
+        assert!(rights.contains(AccessFs::MakeReg | AccessFs::Refer | AccessFs::Truncate));
+    }
 
     #[test]
     fn missing_paths_do_not_void_the_ruleset() {

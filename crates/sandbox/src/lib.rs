@@ -1,15 +1,18 @@
 //! Isolation of processes that are not trusted, and a truthful report of what holds.
 //!
-//! Two uses share the pieces:
+//! Three uses share the pieces:
 //!
 //! * a **worker** calls [`namespaces::enter`] first, [`limits::apply`] and [`lockdown::apply`] before the
 //!   candidate's code is loaded; the supervisor spawned it with [`process::spawn`] and serves its denied
 //!   system calls with [`monitor::Monitor`];
-//! * a **build** is one call of [`command::run`].
+//! * a **build** is one call of [`command::run`];
+//! * a coding **agent** is started by [`agent::start`]: it may do nearly everything, except change what the
+//!   supervisor owns.
 //!
 //! No layer is skipped silently: every step returns a [`report::LayerState`], and [`probe::probe`] says
 //! what this machine can enforce. Linux on x86-64 and aarch64.
 
+pub mod agent;
 mod bpf;
 mod capabilities;
 mod capture;

@@ -85,7 +85,7 @@ pub fn apply(spec: &LockdownSpec) -> Result<Lockdown, SandboxError> {
         match sys::landlock_restrict(ruleset.as_raw_fd()) {
             Ok(()) => {
                 if own_threads().is_some_and(|threads| threads > 1) {
-                    landlock = with_gap(landlock, "threads that existed before are not bound");
+                    landlock = landlock.with_gaps(&["threads that existed before are not bound".to_owned()]);
                 }
             }
             Err(error) => landlock = LayerState::Unavailable(error.to_string()),
@@ -104,12 +104,4 @@ pub fn apply(spec: &LockdownSpec) -> Result<Lockdown, SandboxError> {
         }
     };
     Ok(Lockdown { landlock, seccomp, denials_recorded, listener })
-}
-
-fn with_gap(state: LayerState, gap: &str) -> LayerState {
-    match state {
-        LayerState::Enforced => LayerState::Partial(gap.to_owned()),
-        LayerState::Partial(gaps) => LayerState::Partial(format!("{gaps}; {gap}")),
-        LayerState::Unavailable(reason) => LayerState::Unavailable(reason),
-    }
 }

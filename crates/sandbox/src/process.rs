@@ -52,7 +52,7 @@ pub(crate) struct Confinement {
 }
 
 impl Confinement {
-    fn apply(&self) -> io::Result<()> {
+    pub(crate) fn apply(&self) -> io::Result<()> {
         if self.dies_with_thread {
             sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
         }

@@ -32,6 +32,16 @@ impl LayerState {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// The same with more gaps.
+    pub(crate) fn with_gaps(self, gaps: &[String]) -> Self {
+        match self {
+            state if gaps.is_empty() => state,
+            Self::Enforced => Self::from_gaps(gaps),
+            Self::Partial(before) => Self::Partial(format!("{before}; {}", gaps.join("; "))),
+            Self::Unavailable(reason) => Self::Unavailable(reason),
+        }
+    }
+
     /// `Enforced` without gaps, `Partial` with them.
     pub(crate) fn from_gaps(gaps: &[String]) -> Self {
         if gaps.is_empty() { Self::Enforced } else { Self::Partial(gaps.join("; ")) }
@@ -95,13 +105,17 @@ impl Layers {
     /// One line: `enforced` when nothing is missing, else the layers that are not, with the reason.
     #[must_use]
     pub fn summary(&self) -> String {
-        let missing: Vec<String> = self
-            .all()
-            .filter(|(_, state)| !state.is_enforced())
-            .map(|(name, state)| format!("{name} {state}"))
-            .collect();
-        if missing.is_empty() { "enforced".to_owned() } else { missing.join(", ") }
+        summary(self.all())
     }
+}
+
+/// `enforced` when nothing is missing, else the layers that are not, with the reason.
+pub(crate) fn summary<'a>(layers: impl Iterator<Item = (&'a str, &'a LayerState)>) -> String {
+    let missing: Vec<String> = layers
+        .filter(|(_, state)| !state.is_enforced())
+        .map(|(name, state)| format!("{name} {state}"))
+        .collect();
+    if missing.is_empty() { "enforced".to_owned() } else { missing.join(", ") }
 }
 
 #[cfg(test)]

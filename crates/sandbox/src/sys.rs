@@ -139,6 +139,43 @@ pub(crate) fn landlock_restrict(ruleset: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) }).map(drop)
 }
 
+/// Gives the signals of a terminal and of job control their default actions, which an exec does not where
+/// the caller ignores them, and blocks none; safe between fork and exec.
+pub(crate) fn default_signals() {
+    for signal in [
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGCHLD,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ] {
+        // SAFETY: the default action is no function of this process.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: a signal set that lives on the stack.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Waits for a child that has ended or is about to.
+pub(crate) fn reap(child: libc::pid_t) {
+    loop {
+        // SAFETY: a null status pointer is allowed.
+        let answer = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        if answer >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
 /// The highest Landlock interface version of the running kernel.
 pub(crate) fn landlock_abi() -> io::Result<i64> {
     const VERSION: libc::c_uint = 1;

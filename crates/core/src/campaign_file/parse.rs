@@ -64,8 +64,8 @@ fn read(root: &Table<'_>, errors: &mut Collector) -> Option<CampaignFile> {
     }
     root.check_keys(&KEYS, errors);
     let name = name(root, errors);
-    let problem = path(root, "problem", errors);
-    let candidate = path(root, "candidate", errors);
+    let problem = path(root, "problem", true, errors);
+    let candidate = path(root, "candidate", false, errors);
     let set = root.get("set").map(|i| i.string(errors).map(str::to_owned));
     let goal = goal(root, errors);
     let thresholds = thresholds(root, errors);
@@ -104,16 +104,17 @@ fn name(root: &Table<'_>, errors: &mut Collector) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// A path that stays where a copy of the folder would take it along, or goes beside it; never absolute.
-fn path(root: &Table<'_>, key: &str, errors: &mut Collector) -> Option<String> {
+/// A relative path, which may climb out of the folder only where `climbs` says so.
+fn path(root: &Table<'_>, key: &str, climbs: bool, errors: &mut Collector) -> Option<String> {
     let item = root.require(key, errors)?;
     let text = item.string(errors)?;
     let fine = !text.is_empty()
         && Path::new(text)
             .components()
-            .all(|c| matches!(c, Component::Normal(_) | Component::CurDir | Component::ParentDir));
+            .all(|c| matches!(c, Component::Normal(_) | Component::CurDir) || (climbs && c == Component::ParentDir));
     if !fine {
-        errors.error_hint(&item.span, format!("`{key}` must be a relative path"), "relative to this file");
+        let where_to = if climbs { "a relative path" } else { "a relative path that stays in this folder" };
+        errors.error_hint(&item.span, format!("`{key}` must be {where_to}"), "relative to this file");
         return None;
     }
     Some(text.to_owned())
@@ -282,7 +283,7 @@ fn questions(root: &Table<'_>, errors: &mut Collector) -> Option<Questions> {
     let silence = number(table, "silence", d.silence, 0.0..=1.0, errors);
     let bank = match table.filter(|t| t.get("bank").is_some()) {
         None => Some(None),
-        Some(table) => path(table, "bank", errors).map(Some),
+        Some(table) => path(table, "bank", true, errors).map(Some),
     };
     Some(Questions { enabled: enabled?, silence: silence?, bank: bank? })
 }

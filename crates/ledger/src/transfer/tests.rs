@@ -89,7 +89,7 @@ fn one_changed_byte_anywhere_is_found() {
     for cut in 1..bytes.len() {
         assert!(parse(Path::new("in"), &bytes[..bytes.len() - cut]).is_err(), "cut by {cut}");
     }
-    let mut longer = bytes.clone();
+    let mut longer = bytes;
     longer.push(b'\n');
     assert!(parse(Path::new("in"), &longer).is_err());
 }
@@ -102,7 +102,7 @@ fn a_consistent_hash_does_not_excuse_a_broken_chain() {
     let rehash = |text: &str| {
         let start = text.trim_end().rfind('\n').unwrap() + 1;
         let head = text[start..].split('"').nth(5).unwrap().to_owned();
-        let hash = blake3::hash(text[..start].as_bytes()).to_hex().to_string();
+        let hash = blake3::hash(&text.as_bytes()[..start]).to_hex().to_string();
         format!("{}{{\"end\":{{\"head\":\"{head}\",\"hash\":\"{hash}\"}}}}\n", &text[..start])
     };
     assert_eq!(rehash(&text), text);

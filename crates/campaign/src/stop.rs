@@ -1,0 +1,215 @@
+//! May the agent stop? A cheap read of the ledger: the last verdict on the sources as they are now, judged by the goal.
+//!
+//! Every doubt blocks. What blocks says the one thing to do next.
+
+use crate::board::Evaluation;
+use crate::budget::Spent;
+use crate::machine::Scene;
+use kernelseek_core::goal::Judgement;
+use kernelseek_core::verdict::Word;
+use kernelseek_ledger::Busy;
+use kernelseek_ledger::seal::Change;
+use serde::{Deserialize, Serialize};
+
+/// Scenarios that a reason names.
+const NAMED: usize = 5;
+
+/// Which rule decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopRule {
+    /// The goal is met by a full evaluation of the sources as they are.
+    Met,
+    /// The campaign is over.
+    Ended,
+    /// The budget is spent.
+    Budget,
+    /// Nothing was sealed yet.
+    NotSealed,
+    /// Something that results rest on has changed.
+    Stale,
+    /// An evaluation is running.
+    Running,
+    /// The sources as they are were not evaluated.
+    NotEvaluated,
+    /// They were evaluated, and the goal is unmet.
+    Unmet,
+    /// The ledger or a verdict cannot be read.
+    Error,
+    /// The folder belongs to no campaign.
+    NoCampaign,
+}
+
+impl StopRule {
+    /// The rule as rows hold it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Ended => "ended",
+            Self::Budget => "budget",
+            Self::NotSealed => "not_sealed",
+            Self::Stale => "stale",
+            Self::Running => "running",
+            Self::NotEvaluated => "not_evaluated",
+            Self::Unmet => "unmet",
+            Self::Error => "error",
+            Self::NoCampaign => "no_campaign",
+        }
+    }
+
+    /// Whether it lets the agent go.
+    #[must_use]
+    pub const fn allows(self) -> bool {
+        matches!(self, Self::Met | Self::Ended | Self::Budget | Self::NoCampaign)
+    }
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StopDecision {
+    /// Whether the agent may stop.
+    pub allow: bool,
+    /// Which rule decided.
+    pub rule: StopRule,
+    /// What the agent is told: what is missing and the one next step.
+    pub reason: String,
+    /// The goal, judged, where there was something to judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
+}
+
+impl StopDecision {
+    /// A decision without a judgement.
+    #[must_use]
+    pub fn new(rule: StopRule, reason: impl Into<String>) -> Self {
+        Self { allow: rule.allows(), rule, reason: reason.into(), judgement: None }
+    }
+}
+
+/// What the driver sees outside the ledger.
+#[derive(Clone, Copy)]
+pub struct Situation<'a> {
+    /// Parts of the seal that differ now.
+    pub changes: &'a [Change],
+    /// Who evaluates now.
+    pub running: Option<&'a Busy>,
+    /// Hash of a file of the workspace as it is now, by its path there; `None` if it cannot be read.
+    pub hash_of: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Scene<'_> {
+    /// The evaluation under the seal that speaks for the workspace's files as they are: the newest full one, unless a
+    /// newer one of any tier failed; without a full one the newest.
+    #[must_use]
+    pub fn of_current_sources(&self, hash_of: &dyn Fn(&str) -> Option<String>) -> Option<&Evaluation> {
+        let mut known: std::collections::BTreeMap<&str, Option<String>> = std::collections::BTreeMap::new();
+        let mut newest = None;
+        for e in self.board.current().rev() {
+            let facts = &e.facts;
+            if facts.sources.is_empty() {
+                continue;
+            }
+            let same = facts.sources.iter().all(|s| {
+                known.entry(s.path.as_str()).or_insert_with(|| hash_of(&s.path)).as_deref() == Some(s.hash.as_str())
+            });
+            if !same {
+                continue;
+            }
+            let failed = !matches!(facts.word, Word::Pass | Word::Unresolved);
+            if failed || (facts.tier == "full" && facts.whole_grid) {
+                return Some(e);
+            }
+            newest = newest.or(Some(e));
+        }
+        newest
+    }
+
+    /// Decides.
+    #[must_use]
+    pub fn stop(&self, situation: &Situation<'_>) -> StopDecision {
+        let board = self.board;
+        if let Some(ended) = &board.ended {
+            return StopDecision::new(StopRule::Ended, format!("the campaign has ended: {}", ended.what.reason));
+        }
+        if board.seal().is_none() {
+            return StopDecision::new(StopRule::NotSealed, "nothing is sealed yet: run `kernelseek seal`");
+        }
+        if !situation.changes.is_empty() {
+            let what: Vec<String> = situation.changes.iter().take(3).map(ToString::to_string).collect();
+            return StopDecision::new(
+                StopRule::Stale,
+                format!(
+                    "what results rest on has changed since it was sealed ({}): undo the change, or have a person seal \
+                     it again with `kernelseek seal --because …`, then evaluate",
+                    what.join("; ")
+                ),
+            );
+        }
+        if let Some(busy) = situation.running {
+            return StopDecision::new(
+                StopRule::Running,
+                format!("an evaluation of {} is running (process {}): wait for its verdict", busy.what, busy.pid),
+            );
+        }
+        let current = self.of_current_sources(situation.hash_of);
+        let decision = match current {
+            None => {
+                let why = match board.unfinished.values().next_back() {
+                    Some(r) => format!(
+                        "the evaluation of {} that began in row {} ended without a verdict",
+                        r.started.candidate, r.row
+                    ),
+                    None => "the sources as they are now were not evaluated".to_owned(),
+                };
+                StopDecision::new(StopRule::NotEvaluated, format!("{why}: run `kernelseek eval --full`"))
+            }
+            Some(evaluation) => match self.judge(evaluation) {
+                Err(error) => StopDecision::new(
+                    StopRule::Error,
+                    format!("the verdict of row {} cannot be read ({error}): evaluate again", evaluation.row),
+                ),
+                Ok(judgement) if judgement.met => {
+                    let mut d = StopDecision::new(
+                        StopRule::Met,
+                        format!("the goal is met by the full evaluation of row {}", evaluation.row),
+                    );
+                    d.judgement = Some(judgement);
+                    d
+                }
+                Ok(judgement) => {
+                    let mut d = StopDecision::new(StopRule::Unmet, unmet(&judgement));
+                    d.judgement = Some(judgement);
+                    d
+                }
+            },
+        };
+        // A spent budget ends the campaign, but never hides a goal that is met.
+        if !decision.allow
+            && let Some(spent) = Spent::of(board, self.now_ms).over(&self.file.budget)
+        {
+            return StopDecision { allow: true, rule: StopRule::Budget, reason: format!("{spent}; the goal is unmet. {}", decision.reason), ..decision };
+        }
+        decision
+    }
+}
+
+/// What is missing, in a few lines that an agent can act on.
+fn unmet(judgement: &Judgement) -> String {
+    let mut text = String::from("the goal is unmet.");
+    for clause in judgement.unmet() {
+        text.push_str(&format!("\n- `{}`: {} of {} scenarios", clause.clause, clause.satisfied, clause.of));
+        let named = clause.misses.iter().take(NAMED);
+        for miss in named {
+            let name = if miss.scenario.is_empty() { String::new() } else { format!("`{}`: ", miss.scenario) };
+            text.push_str(&format!("\n    {name}{}", miss.message));
+        }
+        if clause.misses.len() > NAMED {
+            text.push_str(&format!("\n    and {} more (`kernelseek goal` lists them)", clause.misses.len() - NAMED));
+        }
+    }
+    for blocker in &judgement.blockers {
+        text.push_str(&format!("\n- {}: {}", blocker.message, blocker.next));
+    }
+    text
+}

@@ -1,0 +1,21 @@
+//! `goal`.
+
+use super::campaign;
+use crate::cli::{Global, Goal};
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::{exit, goal_view};
+use kernelseek_supervisor::Openness;
+
+pub(crate) fn run(args: &Goal, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
+    let opened = campaign::open(&args.here, global, Openness::Reading)?;
+    campaign::warn(&opened, printer);
+    let decision = opened.decide()?;
+    let met = decision.judgement.as_ref().is_some_and(|j| j.met);
+    if printer.json {
+        printer.json(&decision)?;
+    } else {
+        printer.data(&goal_view::decision(&decision, printer.out));
+    }
+    Ok(if args.exit_code && !met { exit::UNMET } else { exit::OK })
+}

@@ -1,0 +1,81 @@
+//! `export` and `import`.
+
+use super::campaign;
+use crate::cli::{Export, Global, Import};
+use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::{exit, settings};
+use kernelseek_ledger::registry;
+use kernelseek_supervisor::{Openness, SupervisorError, now_ms};
+use serde_json::json;
+use std::io::Write;
+use std::path::Path;
+
+pub(crate) fn export(args: &Export, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
+    let opened = campaign::open(&args.here, global, Openness::Reading)?;
+    let ledger = opened.ledger();
+    let wrap = |e: kernelseek_ledger::LedgerError| CommandError::from(SupervisorError::from(e));
+    match &args.file {
+        None => {
+            let mut bytes = Vec::new();
+            kernelseek_ledger::export(ledger, args.without_bulk, Path::new("standard output"), &mut bytes)
+                .map_err(wrap)?;
+            printer.bytes(&bytes);
+        }
+        Some(file) => {
+            // Beside its place first: a full disk leaves no file that looks whole.
+            let temporary = file.with_extension(format!("tmp{}", std::process::id()));
+            let written = std::fs::File::create(&temporary)
+                .map_err(|e| CommandError::file(&temporary, &e))
+                .and_then(|out| {
+                    let mut out = std::io::BufWriter::new(out);
+                    kernelseek_ledger::export(ledger, args.without_bulk, file, &mut out).map_err(wrap)?;
+                    out.flush().map_err(|e| CommandError::file(file, &e))
+                })
+                .and_then(|()| std::fs::rename(&temporary, file).map_err(|e| CommandError::file(file, &e)));
+            if written.is_err() {
+                let _ = std::fs::remove_file(&temporary);
+            }
+            written?;
+            let (rows, head) = ledger.head().map_err(wrap)?;
+            if printer.json {
+                printer.json(&json!({ "file": file, "campaign": opened.id(), "rows": rows, "head": head }))?;
+            } else {
+                printer.data(&format!("{}: {rows} rows of {}, head {head}\n", file.display(), opened.id()));
+                printer.talk("keep the head elsewhere: `kernelseek import FILE --head HASH` then shows that nobody rewrote the file");
+            }
+        }
+    }
+    Ok(exit::OK)
+}
+
+pub(crate) fn import(args: &Import, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
+    let state_dir = settings::state_dir(global)?;
+    let wrap = |e: kernelseek_ledger::LedgerError| CommandError::from(SupervisorError::from(e));
+    // The workspace first: a folder that does not exist should not leave a campaign without one.
+    let workspace = args.workspace.as_deref().map(registry::look).transpose().map_err(wrap)?;
+    let tool = env!("CARGO_PKG_VERSION");
+    let imported = kernelseek_ledger::import(&args.file, &state_dir, args.head.as_deref(), tool, now_ms())
+        .map_err(wrap)?;
+    if let Some(workspace) = &workspace {
+        registry::register(&imported.folder, workspace).map_err(wrap)?;
+    }
+    if printer.json {
+        printer.json(&json!({
+            "campaign": imported.campaign, "rows": imported.rows, "artefacts": imported.artefacts,
+            "head": imported.head, "folder": imported.folder,
+        }))?;
+    } else {
+        printer.data(&format!(
+            "{}: {} rows and {} artefacts, every byte checked; head {}\n",
+            printer.out.strong(&imported.campaign),
+            imported.rows,
+            imported.artefacts,
+            imported.head
+        ));
+        if workspace.is_none() {
+            printer.talk("no folder is its workspace yet: import with `--workspace DIR` to go on with it");
+        }
+    }
+    Ok(exit::OK)
+}

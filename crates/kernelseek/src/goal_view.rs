@@ -1,0 +1,79 @@
+//! Goals, decisions and questions as a person reads them.
+
+use crate::style::Style;
+use kernelseek_campaign::{StopDecision, StopRule};
+use kernelseek_core::goal::{ClauseJudgement, Judgement};
+use kernelseek_supervisor::Question;
+
+/// Misses that a clause lists.
+const MOST: usize = 12;
+
+/// A stop decision: a headline, then the goal.
+pub(crate) fn decision(decision: &StopDecision, style: Style) -> String {
+    let head = match decision.rule {
+        StopRule::Met => style.good("MET"),
+        StopRule::Ended | StopRule::Budget => style.doubtful("OVER"),
+        StopRule::Unmet => style.bad("UNMET"),
+        _ => style.doubtful("OPEN"),
+    };
+    match &decision.judgement {
+        None => format!("{head}  {}\n", decision.reason),
+        Some(judgement) => {
+            let first = decision.reason.lines().next().unwrap_or_default();
+            format!("{head}  {first}\n{}", goal(judgement, style))
+        }
+    }
+}
+
+/// A judged goal.
+pub(crate) fn goal(judgement: &Judgement, style: Style) -> String {
+    let mut text = String::new();
+    for clause in &judgement.clauses {
+        text.push_str(&line(clause, style));
+        for miss in clause.misses.iter().take(MOST) {
+            let name = if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
+            text.push_str(&format!("      {name}{}\n", miss.message));
+        }
+        if clause.misses.len() > MOST {
+            text.push_str(&format!("      and {} more (--json lists them)\n", clause.misses.len() - MOST));
+        }
+    }
+    for blocker in &judgement.blockers {
+        text.push_str(&format!("  {} {}\n", style.bad("✗"), blocker.message));
+        text.push_str(&format!("      {} {}\n", style.strong("next:"), blocker.next));
+    }
+    for warning in &judgement.warnings {
+        text.push_str(&format!("  {} {warning}\n", style.doubtful("!")));
+    }
+    text
+}
+
+fn line(clause: &ClauseJudgement, style: Style) -> String {
+    let mark = if clause.met { style.good("✓") } else { style.bad("✗") };
+    let reached = match (clause.reached, clause.needed) {
+        (Some(r), Some(n)) if n.fract() == 0.0 && r.fract() == 0.0 && n >= 1.0 && clause.of > 1 => {
+            format!("{r:.0} of {} ({n:.0} asked)", clause.of)
+        }
+        (Some(r), Some(n)) => format!("{r:.3} ({n:.3} asked)"),
+        _ => format!("{} of {}", clause.satisfied, clause.of),
+    };
+    format!("  {mark} {}  {}\n", clause.clause, style.faint(&reached))
+}
+
+/// A question, in a frame that an agent and a person both notice.
+pub(crate) fn question(question: &Question, style: Style) -> String {
+    let from = if question.person { "a person asks" } else { "question" };
+    let mut text = format!(
+        "{} {}\n  {}\n",
+        style.strong(&format!("{from}:")),
+        style.faint(&format!("({}, row {})", question.reason, question.row)),
+        style.strong(&question.question)
+    );
+    for evidence in &question.evidence {
+        text.push_str(&format!("  {} {evidence}\n", style.faint("counts as an answer:")));
+    }
+    text.push_str(&style.faint(
+        "  answer with `kernelseek answer`, then say what you expect with `kernelseek hypothesis` before you edit\n",
+    ));
+    text
+}

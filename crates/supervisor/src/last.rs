@@ -1,0 +1,138 @@
+//! The last evaluation: full, from stored sources, with fresh secrets, made by the supervisor after the agent has left.
+
+use crate::attempt::{Job, tier_name};
+use crate::error::SupervisorError;
+use crate::supervised::{Campaign, fresh_secret, now_ms};
+use kernelseek_campaign::Evaluation;
+use kernelseek_core::goal::Judgement;
+use kernelseek_evaluator::event::Sink;
+use kernelseek_evaluator::settings::{Effort, Settings, Tier};
+use kernelseek_ledger::entry::{Ended, KeptFile, Purpose};
+use kernelseek_ledger::{Batch, Busy, Entry};
+use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whether the goal is met.
+    pub met: bool,
+    /// Why it is not, or which row shows that it is.
+    pub reason: String,
+    /// Row of the evaluation, if one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u64>,
+    /// The goal, judged on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Judgement>,
+    /// The verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<kernelseek_evaluator::evaluate::Verdict>,
+}
+
+impl Outcome {
+    fn unmet(reason: impl Into<String>) -> Self {
+        Self { met: false, reason: reason.into(), row: None, goal: None, verdict: None }
+    }
+}
+
+impl Campaign {
+    /// Evaluates, once and for all, what the ledger holds: the sources that are in the workspace now if they were
+    /// evaluated, else the incumbent's. Nothing is read from the workspace but to compare hashes.
+    ///
+    /// # Errors
+    /// When there can be no verdict.
+    pub fn last_evaluation(
+        &mut self,
+        base: &Settings,
+        sink: &mut dyn Sink,
+        waiting: &mut dyn FnMut(&Busy),
+    ) -> Result<Outcome, SupervisorError> {
+        let _lock = self.take_lock(3600, waiting)?;
+        self.recover()?;
+        let hash_of = |path: &str| self.hash_of(path);
+        let current = self.with_scene(|scene| scene.of_current_sources(&hash_of).map(|e| e.row))?;
+        let row = current.or_else(|| self.board.incumbent().map(|p| p.what.evaluated));
+        let Some(evaluation) = row.and_then(|row| self.board.evaluation(row)).cloned() else {
+            return Ok(Outcome::unmet("nothing that is in the workspace was evaluated, and nothing was promoted"));
+        };
+        // What was not built needs no full evaluation to be refused.
+        if evaluation.facts.candidate_hash.is_empty() {
+            return Ok(Outcome::unmet("the candidate does not build"));
+        }
+        let place = self.ledger.folder().join(format!("last-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        let outcome = self.last_in(&place, &evaluation, base, sink);
+        let _ = std::fs::remove_dir_all(&place);
+        outcome
+    }
+
+    fn last_in(
+        &mut self,
+        place: &Path,
+        evaluation: &Evaluation,
+        base: &Settings,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, SupervisorError> {
+        let sealed = self.board.seal().map(|s| s.what.problem.clone()).unwrap_or_default();
+        let (problem, work) = (place.join("problem"), place.join("work"));
+        self.restore(&sealed, &problem)?;
+        self.restore(&evaluation.facts.sources, &work)?;
+        let mut settings = Settings { tier: Tier::Full, effort: Effort::of(Tier::Full), ..self.settings(base)? };
+        settings.calibrate = true;
+        settings.only = Vec::new();
+        settings.secret = fresh_secret()?;
+        let job = Job {
+            purpose: Purpose::Final,
+            problem,
+            candidate: work.join(&evaluation.facts.candidate),
+            root: &work,
+            settings,
+            led: true,
+        };
+        debug_assert_eq!(tier_name(job.settings.tier), "full");
+        let (row, made) = self.run(job, sink)?;
+        let goal = self.judge_row(row)?;
+        let same = made.verdict.candidate_hash == evaluation.facts.candidate_hash;
+        let met = goal.met && same;
+        let reason = if !same {
+            "the stored sources build to another candidate than the one that was evaluated".to_owned()
+        } else if met {
+            format!("the goal is met by the supervisor's own full evaluation, row {row}")
+        } else {
+            format!("the supervisor's own full evaluation, row {row}, does not meet the goal")
+        };
+        if met {
+            let ended = Ended { met, reason: reason.clone(), evaluated: Some(row) };
+            self.append(Batch::of(Entry::Ended(ended)), now_ms())?;
+        }
+        Ok(Outcome { met, reason, row: Some(row), goal: Some(goal), verdict: Some(made.verdict) })
+    }
+
+    /// Writes kept files into a folder of the state.
+    fn restore(&self, files: &[KeptFile], folder: &Path) -> Result<(), SupervisorError> {
+        for file in files {
+            let path = place_in(folder, &file.path)?;
+            let unreadable = |why: String| SupervisorError::Unreadable { what: file.path.clone(), why };
+            let bytes =
+                self.ledger.artefact(&file.hash)?.ok_or_else(|| unreadable("it was dropped".to_owned()))?;
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(|e| SupervisorError::file(parent, e))?;
+            }
+            std::fs::write(&path, bytes).map_err(|e| SupervisorError::file(&path, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// `relative` in `folder`, refused if it leads out of it.
+fn place_in(folder: &Path, relative: &str) -> Result<PathBuf, SupervisorError> {
+    let inside = Path::new(relative).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+    if inside && !relative.is_empty() {
+        return Ok(folder.join(relative));
+    }
+    Err(SupervisorError::Unreadable {
+        what: relative.to_owned(),
+        why: "it lies outside the campaign's folder; keep every source inside it".to_owned(),
+    })
+}

@@ -1,0 +1,29 @@
+//! Drives a campaign: opens the ledger, runs evaluations, and does what the state machine says.
+//!
+//! Duty: the I/O between [`kernelseek_campaign`], which decides, the ledger, which remembers, and the evaluator, which
+//! says what is true. It also leads an agent: behind a fence, over a socket, with the last evaluation its own.
+
+mod asking;
+mod attempt;
+pub mod client;
+mod error;
+mod lead;
+mod last;
+pub mod protocol;
+mod sealing;
+mod server;
+mod site;
+mod status;
+mod stop;
+mod supervised;
+
+pub use attempt::{Attempt, Request};
+pub use error::SupervisorError;
+pub use lead::{Leading, LedOutcome, Watched, lead};
+pub use last::Outcome;
+pub use sealing::Resealed;
+pub use site::Site;
+pub use status::{Standing, Status};
+pub use stop::Stop;
+pub use supervised::{Campaign, Openness, fresh_secret, now_ms};
+pub use asking::Question;
