@@ -24,7 +24,8 @@ const CARRIED: usize = 3;
 /// Attempts that leave a failing scenario out.
 const AVOIDED: usize = 2;
 /// Parts of the seal that decide what counts as correct.
-const JUDGING: [&str; 6] = ["tolerance", "scenarios", "reference", "generators", "problem", "constraints"];
+pub(crate) const JUDGING: [&str; 6] =
+    ["tolerance", "scenarios", "reference", "generators", "problem", "constraints"];
 /// Parts of the seal whose change is a new beginning.
 const BEGINNING: [&str; 5] = ["goal", "device", "seed", "scenarios", "problem"];
 
@@ -55,11 +56,9 @@ pub(crate) fn next(scene: &Scene<'_>, view: &View) -> Option<Occasion> {
     match (found, board.waiting.front()) {
         (Some(occasion), _) => Some(occasion),
         // A person is not kept waiting for a decision point.
-        (None, Some((row, _))) => Some(Occasion {
-            point: None,
-            reason: "a person asks".to_owned(),
-            row: *row,
-        }),
+        (None, Some((row, _))) => {
+            Some(Occasion { point: None, reason: "a person asks".to_owned(), row: *row })
+        }
         (None, None) => None,
     }
 }
@@ -141,7 +140,11 @@ fn plateau(scene: &Scene<'_>) -> Option<Occasion> {
     }
     let reverts = reverts(board);
     if reverts >= REVERTS {
-        return occasion(point, last.row, format!("{reverts} of the last {WINDOW} attempts go back to an earlier version"));
+        return occasion(
+            point,
+            last.row,
+            format!("{reverts} of the last {WINDOW} attempts go back to an earlier version"),
+        );
     }
     let run = layer_run(board) as u64;
     if run >= thresholds.plateau_layer_run {
@@ -207,7 +210,9 @@ pub(crate) fn slope(board: &Board) -> Option<f64> {
 fn claimed_limit(board: &Board) -> Option<Occasion> {
     let point = DecisionPoint::ClaimedLimit;
     let asked = last_ask(board, point).max(board.era());
-    if let Some(stop) = board.stops.iter().rev().find(|s| s.row > asked && !s.what.allowed && s.what.rule == "unmet") {
+    if let Some(stop) =
+        board.stops.iter().rev().find(|s| s.row > asked && !s.what.allowed && s.what.rule == "unmet")
+    {
         return occasion(point, stop.row, "a stop was attempted and the goal is unmet");
     }
     let said = board
@@ -258,7 +263,10 @@ pub(crate) fn below_floor(digest: &Digest) -> Option<&str> {
 }
 
 /// Ratio of an evaluation to the incumbent before it, over the scenarios that it covers: the mean, and the largest.
-pub(crate) fn gains<'d>(digest: &'d Digest, before: Option<&Digest>) -> (Option<f64>, Option<(&'d str, f64)>) {
+pub(crate) fn gains<'d>(
+    digest: &'d Digest,
+    before: Option<&Digest>,
+) -> (Option<f64>, Option<(&'d str, f64)>) {
     let steps: Vec<(&str, f64)> = digest
         .scenarios
         .iter()
@@ -322,9 +330,12 @@ fn correctness_break(board: &Board) -> Option<Occasion> {
 /// The last failing attempt whose failing scenarios were not seen to pass since: its row and the scenarios.
 pub(crate) fn open_break(board: &Board) -> Option<(u64, Vec<String>)> {
     let failed = board.attempts().rev().find(|e| !e.facts.failing.is_empty())?;
-    let cleared = board
-        .attempts()
-        .any(|e| e.row > failed.row && e.facts.whole_grid && e.facts.counts.failing == 0 && e.facts.counts.scenarios > 0);
+    let cleared = board.attempts().any(|e| {
+        e.row > failed.row
+            && e.facts.whole_grid
+            && e.facts.counts.failing == 0
+            && e.facts.counts.scenarios > 0
+    });
     (!cleared).then(|| (failed.row, failed.facts.failing.clone()))
 }
 

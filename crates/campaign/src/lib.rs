@@ -19,7 +19,7 @@ pub use board::{Board, Evaluation, Running};
 pub use budget::Spent;
 pub use detect::Occasion;
 pub use edits::edit;
-pub use machine::{Action, Scene, View, Verdicts};
+pub use machine::{Action, Scene, Verdicts, View};
 pub use promotion::{CONFIDENCE, Contest, PAIRS_FACTOR};
 pub use signals::signals;
 pub use stop::{Situation, StopDecision, StopRule};

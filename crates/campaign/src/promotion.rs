@@ -37,9 +37,10 @@ pub enum Contest {
 pub(crate) fn correct_everywhere(digest: &Digest) -> bool {
     matches!(digest.word, Word::Pass | Word::Unresolved)
         && !digest.scenarios.is_empty()
-        && digest.scenarios.iter().all(|s| {
-            matches!(s.word, Word::Pass | Word::Unresolved) && s.passed >= Stage::Correct
-        })
+        && digest
+            .scenarios
+            .iter()
+            .all(|s| matches!(s.word, Word::Pass | Word::Unresolved) && s.passed >= Stage::Correct)
 }
 
 /// The aggregate that a contender's lower bound must exceed: the incumbent's, or 1 for the seed.
@@ -165,7 +166,9 @@ mod tests {
         unproven.word = Word::Unproven;
         let slower = digest("a", &[("x", 0.9), ("y", 1.0)]);
         let incumbent = digest("a", &good);
-        for (d, inc) in [(&wrong, None), (&unproven, None), (&slower, None), (&digest("a", &good), Some(&incumbent))] {
+        for (d, inc) in
+            [(&wrong, None), (&unproven, None), (&slower, None), (&digest("a", &good), Some(&incumbent))]
+        {
             assert!(matches!(go(d, inc, None, None), Contest::None(_)), "{d:?}");
         }
         let d = digest("seed", &good);

@@ -44,7 +44,8 @@ fn conduct(scene: &Scene<'_>, out: &mut Signals) {
     out.int("stop_attempts", int(board.stops.iter().filter(|s| s.row > step && !s.what.allowed).count()));
     out.int("reverts", int(detect::reverts(board)));
     out.int("layer_run", int(detect::layer_run(board)));
-    let layers: BTreeSet<_> = board.hypotheses.iter().rev().take(WINDOW).filter_map(|h| h.what.layer).collect();
+    let layers: BTreeSet<_> =
+        board.hypotheses.iter().rev().take(WINDOW).filter_map(|h| h.what.layer).collect();
     out.int("layers_seen", int(layers.len()));
     out.int("hypotheses", int(board.hypotheses.len()));
     let stated = board.hypotheses.last().map_or(0, |h| h.row);
@@ -82,13 +83,18 @@ fn truth(scene: &Scene<'_>, view: &View, out: &mut Signals) {
     let board = scene.board;
     let last = board.attempts().next_back();
     if let Some(last) = last {
-        out.int("failing", int(last.facts.counts.failing));
         out.int("unproven", int(last.facts.counts.unproven));
         out.int("unresolved", int(last.facts.counts.unresolved));
         out.int("fallbacks", int(last.facts.counts.fallbacks));
         out.bool("reduced_trust", last.facts.trust == Trust::Reduced);
     }
-    let streak: Vec<&Evaluation> = board.attempts().rev().take_while(|e| !e.facts.failing.is_empty()).collect();
+    // A scenario that failed goes on failing until it is seen to pass, however many evaluations leave it out.
+    let open = detect::open_break(board).map_or(0, |(_, failing)| failing.len());
+    if last.is_some() {
+        out.int("failing", int(open));
+    }
+    let streak: Vec<&Evaluation> =
+        board.attempts().rev().take_while(|e| !e.facts.failing.is_empty()).collect();
     out.int("fail_streak", int(streak.len()));
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for e in streak {
@@ -100,9 +106,7 @@ fn truth(scene: &Scene<'_>, view: &View, out: &mut Signals) {
     out.bool("intermittent", detect::intermittent(board).is_some());
     out.int("full_runs", int(board.current().filter(|e| e.facts.tier == "full").count()));
     let resealed = board.seals.len() > 1
-        && board.seal().is_some_and(|s| {
-            s.what.changed.iter().any(|c| ["tolerance", "scenarios", "reference", "constraints"].contains(&c.as_str()))
-        });
+        && board.seal().is_some_and(|s| s.what.changed.iter().any(|c| detect::JUDGING.contains(&c.as_str())));
     out.bool("sealed_changed", resealed);
     let held_out = view.last.as_ref().and_then(|d| d.held_out.as_ref());
     out.int("held_out_misses", held_out.map_or(0, |h| int(h.drawn.saturating_sub(h.passed))));
@@ -112,10 +116,15 @@ fn truth(scene: &Scene<'_>, view: &View, out: &mut Signals) {
         let flagged = |f: &kernelseek_core::finding::Finding| f.defence.starts_with("audit.");
         out.bool(
             "audit_flag",
-            digest.findings.iter().any(flagged) || digest.scenarios.iter().any(|s| s.findings.iter().any(flagged)),
+            digest.findings.iter().any(flagged)
+                || digest.scenarios.iter().any(|s| s.findings.iter().any(flagged)),
         );
         let worst = |d: &Digest| {
-            d.scenarios.iter().filter_map(|s| s.worst_error.as_ref()).map(|e| e.ratio).fold(f64::NAN, f64::max)
+            d.scenarios
+                .iter()
+                .filter_map(|s| s.worst_error.as_ref())
+                .map(|e| e.ratio)
+                .fold(f64::NAN, f64::max)
         };
         out.double("error_ratio_max", worst(digest));
         if let Some(before) = &view.before {
@@ -241,7 +250,8 @@ fn physics(last: &Digest, out: &mut Signals) {
 fn hygiene(board: &Board, view: &View, out: &mut Signals) {
     if let Some(digest) = &view.last {
         out.double("aa_spread", digest.aa_spread);
-        let mut widths: Vec<f64> = digest.scenarios.iter().filter_map(|s| Some(s.ratio?.half_width())).collect();
+        let mut widths: Vec<f64> =
+            digest.scenarios.iter().filter_map(|s| Some(s.ratio?.half_width())).collect();
         widths.retain(|w| w.is_finite());
         widths.sort_by(f64::total_cmp);
         if !widths.is_empty() {

@@ -111,7 +111,8 @@ impl Scene<'_> {
                 continue;
             }
             let same = facts.sources.iter().all(|s| {
-                known.entry(s.path.as_str()).or_insert_with(|| hash_of(&s.path)).as_deref() == Some(s.hash.as_str())
+                known.entry(s.path.as_str()).or_insert_with(|| hash_of(&s.path)).as_deref()
+                    == Some(s.hash.as_str())
             });
             if !same {
                 continue;
@@ -130,7 +131,10 @@ impl Scene<'_> {
     pub fn stop(&self, situation: &Situation<'_>) -> StopDecision {
         let board = self.board;
         if let Some(ended) = &board.ended {
-            return StopDecision::new(StopRule::Ended, format!("the campaign has ended: {}", ended.what.reason));
+            return StopDecision::new(
+                StopRule::Ended,
+                format!("the campaign has ended: {}", ended.what.reason),
+            );
         }
         if board.seal().is_none() {
             return StopDecision::new(StopRule::NotSealed, "nothing is sealed yet: run `kernelseek seal`");
@@ -149,7 +153,10 @@ impl Scene<'_> {
         if let Some(busy) = situation.running {
             return StopDecision::new(
                 StopRule::Running,
-                format!("an evaluation of {} is running (process {}): wait for its verdict", busy.what, busy.pid),
+                format!(
+                    "an evaluation of {} is running (process {}): wait for its verdict",
+                    busy.what, busy.pid
+                ),
             );
         }
         let current = self.of_current_sources(situation.hash_of);
@@ -177,6 +184,19 @@ impl Scene<'_> {
                     d.judgement = Some(judgement);
                     d
                 }
+                // Nothing is missing but the evaluation that counts: that is no claim of a limit.
+                Ok(judgement) if evaluation.facts.tier != "full" && only_tier_missing(&judgement) => {
+                    let mut d = StopDecision::new(
+                        StopRule::NotEvaluated,
+                        format!(
+                            "every clause holds in the evaluation of row {}, but only a full one satisfies a goal: run \
+                             `kernelseek eval --full`",
+                            evaluation.row
+                        ),
+                    );
+                    d.judgement = Some(judgement);
+                    d
+                }
                 Ok(judgement) => {
                     let mut d = StopDecision::new(StopRule::Unmet, unmet(&judgement));
                     d.judgement = Some(judgement);
@@ -188,10 +208,19 @@ impl Scene<'_> {
         if !decision.allow
             && let Some(spent) = Spent::of(board, self.now_ms).over(&self.file.budget)
         {
-            return StopDecision { allow: true, rule: StopRule::Budget, reason: format!("{spent}; the goal is unmet. {}", decision.reason), ..decision };
+            return StopDecision {
+                allow: true,
+                rule: StopRule::Budget,
+                reason: format!("{spent}; the goal is unmet. {}", decision.reason),
+                ..decision
+            };
         }
         decision
     }
+}
+
+fn only_tier_missing(judgement: &Judgement) -> bool {
+    judgement.clauses.iter().all(|c| c.met) && judgement.blockers.len() == 1
 }
 
 /// What is missing, in a few lines that an agent can act on.
@@ -201,11 +230,15 @@ fn unmet(judgement: &Judgement) -> String {
         text.push_str(&format!("\n- `{}`: {} of {} scenarios", clause.clause, clause.satisfied, clause.of));
         let named = clause.misses.iter().take(NAMED);
         for miss in named {
-            let name = if miss.scenario.is_empty() { String::new() } else { format!("`{}`: ", miss.scenario) };
+            let name =
+                if miss.scenario.is_empty() { String::new() } else { format!("`{}`: ", miss.scenario) };
             text.push_str(&format!("\n    {name}{}", miss.message));
         }
         if clause.misses.len() > NAMED {
-            text.push_str(&format!("\n    and {} more (`kernelseek goal` lists them)", clause.misses.len() - NAMED));
+            text.push_str(&format!(
+                "\n    and {} more (`kernelseek goal` lists them)",
+                clause.misses.len() - NAMED
+            ));
         }
     }
     for blocker in &judgement.blockers {

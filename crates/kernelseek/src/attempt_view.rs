@@ -14,7 +14,10 @@ pub(crate) fn render(attempt: &Attempt, style: Style) -> String {
     for note in &attempt.notes {
         text.push_str(&format!("note: {note}\n"));
     }
-    text.push_str(&format!("\n{} ", style.faint(&format!("campaign {} · row {} ·", attempt.campaign, attempt.row))));
+    text.push_str(&format!(
+        "\n{} ",
+        style.faint(&format!("campaign {} · row {} ·", attempt.campaign, attempt.row))
+    ));
     match &attempt.promotion {
         Some(said) if attempt.promoted => text.push_str(&format!("{}\n", style.good(said))),
         Some(said) => text.push_str(&format!("{}\n", style.doubtful(said))),
@@ -25,7 +28,10 @@ pub(crate) fn render(attempt: &Attempt, style: Style) -> String {
     if goal.met {
         text.push_str(&format!("goal: {}\n", style.good("met by this evaluation")));
     } else if unmet.is_empty() {
-        text.push_str(&format!("goal: every clause holds; {}\n", goal.blockers.iter().map(|b| b.next.as_str()).next().unwrap_or_default()));
+        text.push_str(&format!(
+            "goal: every clause holds; {}\n",
+            goal.blockers.iter().map(|b| b.next.as_str()).next().unwrap_or_default()
+        ));
     } else {
         text.push_str(&format!("goal: {} of {} clauses unmet\n", unmet.len(), goal.clauses.len()));
         for clause in unmet.iter().take(MOST) {

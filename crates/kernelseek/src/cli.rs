@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 mod campaign;
 
-pub use campaign::{Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import, LayerArg, Log, Run, Seal, Status};
+pub use campaign::{
+    Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import, LayerArg, Log, Run, Seal, Status,
+};
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
 /// plausible.

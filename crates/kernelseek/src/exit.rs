@@ -27,7 +27,10 @@ pub const TABLE: [(u8, &str); 7] = [
         "What was asked for is not so: `check` refuses the problem, `selftest` misses a bar, or the verdict is not PASS (`goal`, `run`: the goal is unmet) and `--exit-code` was given",
     ),
     (USAGE, "The command line is wrong"),
-    (INPUT, "One of your files is wrong: the problem, a scenario file, the seed or the reference, the campaign; or the seal is broken"),
+    (
+        INPUT,
+        "One of your files is wrong: the problem, a scenario file, the seed or the reference, the campaign; or the seal is broken",
+    ),
     (TOOLCHAIN, "A compiler or interpreter is missing or does not work"),
     (
         HARNESS,

@@ -72,6 +72,9 @@ pub(crate) fn question(question: &Question, style: Style) -> String {
     for evidence in &question.evidence {
         text.push_str(&format!("  {} {evidence}\n", style.faint("counts as an answer:")));
     }
+    if !question.fields.is_empty() {
+        text.push_str(&format!("  {} {}\n", style.faint("as JSON:"), question.fields));
+    }
     text.push_str(&style.faint(
         "  answer with `kernelseek answer`, then say what you expect with `kernelseek hypothesis` before you edit\n",
     ));

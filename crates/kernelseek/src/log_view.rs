@@ -81,7 +81,12 @@ fn evaluated(e: &Evaluated, style: Style) -> (String, String) {
     }
     let c = e.counts;
     let mut parts = Vec::new();
-    for (n, what) in [(c.failing, "fail"), (c.unproven, "unproven"), (c.unresolved, "unresolved"), (c.fallbacks, "fallback")] {
+    for (n, what) in [
+        (c.failing, "fail"),
+        (c.unproven, "unproven"),
+        (c.unresolved, "unresolved"),
+        (c.fallbacks, "fallback"),
+    ] {
         if n > 0 {
             parts.push(format!("{n} {what}"));
         }
@@ -109,19 +114,26 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
             if s.changed.is_empty() {
                 (style.strong("◆"), format!("sealed, {short}"))
             } else {
-                let text = format!("sealed again, {short}: {} changed\nbecause {}", s.changed.join(", "), s.because);
+                let text =
+                    format!("sealed again, {short}: {} changed\nbecause {}", s.changed.join(", "), s.because);
                 (style.doubtful("◆"), text)
             }
         }
         Entry::Workspace(w) => faint("·", format!("{} is a workspace ({})", w.path.display(), w.because)),
-        Entry::EvaluationStarted(s) => faint("○", style.faint(&format!("{} evaluation of {} begins", s.tier, s.candidate))),
-        Entry::Evaluated(e) => evaluated(e, style),
-        Entry::Abandoned(a) => (style.bad("✗"), format!("the evaluation of row {} has no verdict: {}", a.started, a.why)),
-        Entry::Promoted(p) => {
-            (style.good("▲"), format!("{} {} confirmed by row {}", style.good("promoted"), ratio(Some(p.geomean)), p.evaluated))
+        Entry::EvaluationStarted(s) => {
+            faint("○", style.faint(&format!("{} evaluation of {} begins", s.tier, s.candidate)))
         }
+        Entry::Evaluated(e) => evaluated(e, style),
+        Entry::Abandoned(a) => {
+            (style.bad("✗"), format!("the evaluation of row {} has no verdict: {}", a.started, a.why))
+        }
+        Entry::Promoted(p) => (
+            style.good("▲"),
+            format!("{} {} confirmed by row {}", style.good("promoted"), ratio(Some(p.geomean)), p.evaluated),
+        ),
         Entry::NotPromoted(n) => {
-            let names = if n.fallen.is_empty() { String::new() } else { format!(": {}", n.fallen.join(", ")) };
+            let names =
+                if n.fallen.is_empty() { String::new() } else { format!(": {}", n.fallen.join(", ")) };
             (style.doubtful("▽"), format!("not promoted: {}{names}", n.why))
         }
         Entry::Asked(a) => {
@@ -129,15 +141,23 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
             match &a.from {
                 QuestionFrom::Nobody => faint(
                     "?",
-                    style.faint(&format!("silence at {point}: {} (probability {:.2})", a.reason, a.probability)),
+                    style.faint(&format!(
+                        "silence at {point}: {} (probability {:.2})",
+                        a.reason, a.probability
+                    )),
                 ),
-                QuestionFrom::Person { .. } => (style.strong("?"), format!("a person asks: {}", style.strong(&a.question))),
+                QuestionFrom::Person { .. } => {
+                    (style.strong("?"), format!("a person asks: {}", style.strong(&a.question)))
+                }
                 QuestionFrom::Bank { entry, .. } => (
                     style.strong("?"),
                     format!(
                         "{}\n{}",
                         style.strong(&a.question),
-                        style.faint(&format!("{point}: {} ({entry}, probability {:.2})", a.reason, a.probability))
+                        style.faint(&format!(
+                            "{point}: {} ({entry}, probability {:.2})",
+                            a.reason, a.probability
+                        ))
                     ),
                 ),
             }
@@ -157,18 +177,30 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
             let why = if a.why.is_empty() { String::new() } else { format!("\nnot accepted: {}", a.why) };
             (mark, format!("answers row {}: {}{why}", a.question, a.text))
         }
-        Entry::StopAttempted(s) if s.allowed => (style.good("■"), format!("stop allowed ({}): {}", s.rule, first(&s.reason))),
-        Entry::StopAttempted(s) => (style.bad("■"), format!("stop refused ({}): {}", s.rule, first(&s.reason))),
+        Entry::StopAttempted(s) if s.allowed => {
+            (style.good("■"), format!("stop allowed ({}): {}", s.rule, first(&s.reason)))
+        }
+        Entry::StopAttempted(s) => {
+            (style.bad("■"), format!("stop refused ({}): {}", s.rule, first(&s.reason)))
+        }
         Entry::Led(Led::Started { command, layers, fenced }) => {
             let fence = if *fenced { style.good("fenced") } else { style.bad("not fenced") };
-            (style.strong("»"), format!("agent starts, {fence}: {}\n{}", command.join(" "), style.faint(&layers.join(", "))))
+            (
+                style.strong("»"),
+                format!("agent starts, {fence}: {}\n{}", command.join(" "), style.faint(&layers.join(", "))),
+            )
         }
         Entry::Led(Led::Left { ended, killed }) => {
-            let left = if *killed == 0 { String::new() } else { format!(", {killed} processes of it were killed") };
+            let left =
+                if *killed == 0 { String::new() } else { format!(", {killed} processes of it were killed") };
             (style.strong("«"), format!("agent has left ({ended}){left}"))
         }
-        Entry::Led(Led::Refused { request, why }) => (style.bad("✗"), format!("{request} was refused: {why}")),
-        Entry::Pruned(p) => faint("·", format!("dropped {} old artefacts ({} bytes)", p.artefacts.len(), p.bytes)),
+        Entry::Led(Led::Refused { request, why }) => {
+            (style.bad("✗"), format!("{request} was refused: {why}"))
+        }
+        Entry::Pruned(p) => {
+            faint("·", format!("dropped {} old artefacts ({} bytes)", p.artefacts.len(), p.bytes))
+        }
         Entry::ImportedFrom(i) => faint("·", format!("imported up to {}", &i.head[..i.head.len().min(12)])),
         Entry::Ended(e) => {
             let mark = if e.met { style.good("■") } else { style.doubtful("■") };
@@ -178,8 +210,9 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
     }
 }
 
-fn first(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+/// The first two lines, which hold what a reason says and the first thing that it names.
+fn first(text: &str) -> String {
+    text.lines().take(2).map(|l| l.trim_start_matches(['-', ' '])).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

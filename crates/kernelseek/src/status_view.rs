@@ -17,7 +17,12 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
     text.push_str(&format!(
         "{}  {}\n",
         style.strong(&s.campaign),
-        style.faint(&format!("seal {seal} · {} scenarios · {} rows, {}", s.scenarios, s.rows, table::bytes(s.bytes as f64)))
+        style.faint(&format!(
+            "seal {seal} · {} scenarios · {} rows, {}",
+            s.scenarios,
+            s.rows,
+            table::bytes(s.bytes as f64)
+        ))
     ));
     for change in &s.changes {
         text.push_str(&format!("  {} changed since the seal: {change}\n", style.bad("✗")));
@@ -53,7 +58,10 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
     }
     let (asked, accepted, silent) = s.questions;
     if asked + silent > 0 {
-        text.push_str(&field("questions", &format!("{asked} asked, {accepted} answered with evidence, {silent} silences")));
+        text.push_str(&field(
+            "questions",
+            &format!("{asked} asked, {accepted} answered with evidence, {silent} silences"),
+        ));
     }
     for waiting in &s.waiting {
         text.push_str(&field("waiting", &format!("a person's question: {waiting}")));
@@ -79,7 +87,10 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
         text.push('\n');
         text.push_str(&goal_view::question(question, style));
     } else if s.hypothesis_due {
-        text.push_str(&format!("{} state what you expect with `kernelseek hypothesis`\n", style.strong("next:")));
+        text.push_str(&format!(
+            "{} state what you expect with `kernelseek hypothesis`\n",
+            style.strong("next:")
+        ));
     }
     text
 }
@@ -119,8 +130,12 @@ pub(crate) fn ago(ms: i64) -> String {
 fn course(points: &[Option<f64>], width: usize) -> Option<String> {
     let room = COURSE.min(width.saturating_sub(34)).max(8);
     let shown = &points[points.len().saturating_sub(room)..];
-    let logs: Vec<f64> = shown.iter().flatten().filter(|p| p.is_finite() && **p > 0.0).map(|p| p.ln()).collect();
-    let (low, high) = (logs.iter().copied().fold(f64::INFINITY, f64::min), logs.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    let logs: Vec<f64> =
+        shown.iter().flatten().filter(|p| p.is_finite() && **p > 0.0).map(|p| p.ln()).collect();
+    let (low, high) = (
+        logs.iter().copied().fold(f64::INFINITY, f64::min),
+        logs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    );
     if logs.len() < 2 {
         return None;
     }
@@ -152,7 +167,13 @@ mod tests {
 
     #[test]
     fn times_are_told_in_words() {
-        for (ms, words) in [(-5, "now"), (900, "now"), (5_000, "5 s ago"), (600_000, "10 min ago"), (1_000_000_000, "11 days ago")] {
+        for (ms, words) in [
+            (-5, "now"),
+            (900, "now"),
+            (5_000, "5 s ago"),
+            (600_000, "10 min ago"),
+            (1_000_000_000, "11 days ago"),
+        ] {
             assert_eq!(ago(ms), words);
         }
     }

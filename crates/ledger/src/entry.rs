@@ -312,6 +312,9 @@ pub struct Asked {
     /// What would count as an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// Form of the JSON object that an answer hands in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fields: String,
     /// Probability with which this was chosen; 1 for a person's question.
     pub probability: f64,
     /// Share of silences.

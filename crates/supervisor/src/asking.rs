@@ -30,6 +30,9 @@ pub struct Question {
     /// What would count as an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// Form of the JSON object that shows it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fields: String,
 }
 
 impl Question {
@@ -41,6 +44,7 @@ impl Question {
             person: matches!(asked.from, QuestionFrom::Person { .. }),
             question: asked.question.clone(),
             evidence: asked.evidence.clone(),
+            fields: asked.fields.clone(),
         }
     }
 }
@@ -74,6 +78,7 @@ impl Campaign {
             from: QuestionFrom::Nobody,
             question: String::new(),
             evidence: Vec::new(),
+            fields: String::new(),
             probability: 1.0,
             silence: 0.0,
             eligible: Vec::new(),
@@ -108,6 +113,7 @@ impl Campaign {
                 };
                 asked.question.clone_from(&chosen.question);
                 asked.evidence = chosen.evidence_expected.iter().map(|e| e.artifact.clone()).collect();
+                asked.fields = chosen.outline();
             }
         }
         let silent = asked.is_silence();
@@ -125,8 +131,13 @@ impl Campaign {
             .filter_map(|a| {
                 let QuestionFrom::Bank { entry, .. } = &a.what.from else { return None };
                 let group = bank.get(entry)?.group;
-                let answered =
-                    self.board.answers.iter().rev().find(|b| b.what.question == a.row).and_then(|b| b.what.accepted);
+                let answered = self
+                    .board
+                    .answers
+                    .iter()
+                    .rev()
+                    .find(|b| b.what.question == a.row)
+                    .and_then(|b| b.what.accepted);
                 Some(Asked {
                     entry: entry.clone(),
                     group,
@@ -202,13 +213,16 @@ impl Campaign {
                     Some(_) if artefact.is_empty() => (Some(false), "nothing was handed in".to_owned()),
                     Some(entry) => match kernelseek_questions::judge_answer(entry, &artefact) {
                         Ok(true) => (Some(true), String::new()),
-                        Ok(false) => (Some(false), "what was handed in does not show what was asked".to_owned()),
+                        Ok(false) => {
+                            (Some(false), "what was handed in does not show what was asked".to_owned())
+                        }
                         Err(error) => return Err(SupervisorError::Answer(error.to_string())),
                     },
                 }
             }
         };
-        let answered = Answered { question: asked.row, text: text.trim().to_owned(), artefact, accepted, why };
+        let answered =
+            Answered { question: asked.row, text: text.trim().to_owned(), artefact, accepted, why };
         self.append(Batch::of(Entry::Answered(answered.clone())), now_ms())?;
         Ok(answered)
     }

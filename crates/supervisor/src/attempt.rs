@@ -161,7 +161,8 @@ impl Campaign {
                     self.again(Purpose::Confirm, settings, led, sink)?;
                 }
                 Action::Remeasure { scenarios, pairs_factor, confidence, .. } => {
-                    let mut settings = Settings { secret: fresh_secret()?, only: scenarios, ..settings.clone() };
+                    let mut settings =
+                        Settings { secret: fresh_secret()?, only: scenarios, ..settings.clone() };
                     settings.tier = Tier::Default;
                     settings.effort.pairs *= pairs_factor;
                     settings.effort.confidence = confidence.max(settings.effort.confidence);
@@ -177,7 +178,8 @@ impl Campaign {
                     self.append(Batch::of(Entry::Promoted(entry)), now_ms())?;
                 }
                 Action::NotPromote { first, why, fallen } => {
-                    let names = if fallen.is_empty() { String::new() } else { format!(": {}", fallen.join(", ")) };
+                    let names =
+                        if fallen.is_empty() { String::new() } else { format!(": {}", fallen.join(", ")) };
                     attempt.promotion = Some(format!("not promoted: {why}{names}"));
                     self.append(Batch::of(Entry::NotPromoted(NotPromoted { first, why, fallen })), now_ms())?;
                 }
@@ -201,8 +203,14 @@ impl Campaign {
         sink: &mut dyn Sink,
     ) -> Result<(), SupervisorError> {
         let root = self.site.folder.clone();
-        let job =
-            Job { purpose, problem: self.site.problem(), candidate: self.site.candidate(), root: &root, settings, led };
+        let job = Job {
+            purpose,
+            problem: self.site.problem(),
+            candidate: self.site.candidate(),
+            root: &root,
+            settings,
+            led,
+        };
         match self.run(job, sink) {
             Err(SupervisorError::Ledger(error)) => Err(error.into()),
             _ => Ok(()),
@@ -253,8 +261,13 @@ impl Campaign {
     }
 
     /// Evaluates and writes both ends of it.
-    pub(crate) fn run(&mut self, job: Job<'_>, sink: &mut dyn Sink) -> Result<(u64, Evaluation), SupervisorError> {
-        let relative = job.candidate.strip_prefix(job.root).unwrap_or(&job.candidate).to_string_lossy().into_owned();
+    pub(crate) fn run(
+        &mut self,
+        job: Job<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(u64, Evaluation), SupervisorError> {
+        let relative =
+            job.candidate.strip_prefix(job.root).unwrap_or(&job.candidate).to_string_lossy().into_owned();
         let started = Started {
             candidate: relative,
             tier: tier_name(job.settings.tier).to_owned(),

@@ -37,7 +37,8 @@ pub fn ask(
                 return Err(SupervisorError::Refused(text));
             }
             None => {
-                let gone = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it ended without an answer");
+                let gone =
+                    std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it ended without an answer");
                 return Err(fail(gone));
             }
         }

@@ -3,8 +3,8 @@
 use kernelseek_core::diagnostic::Diagnostics;
 use kernelseek_evaluator::evaluate::EvaluateError;
 use kernelseek_evaluator::session::SessionError;
-use kernelseek_ledger::{Busy, LedgerError};
 use kernelseek_ledger::seal::Change;
+use kernelseek_ledger::{Busy, LedgerError};
 use std::path::PathBuf;
 
 /// Why a campaign cannot be driven.
@@ -110,14 +110,18 @@ impl SupervisorError {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Ledger(error) => return error.hint().map(str::to_owned),
-            Self::NoCampaign(_) => "write a campaign.toml beside the candidate; docs/guides/campaigns.md shows one",
+            Self::NoCampaign(_) => {
+                "write a campaign.toml beside the candidate; docs/guides/campaigns.md shows one"
+            }
             Self::NotSealed(_) => "run `kernelseek seal` there",
             Self::SealBroken(_) => {
                 "undo the change, or seal again with `kernelseek seal --because \"…\"`, which makes earlier results STALE"
             }
             Self::ReasonNeeded(_) => "run `kernelseek seal --because \"…\"`",
             Self::Busy { .. } => "wait for its verdict; without `--no-wait` this command waits by itself",
-            Self::Answer(_) => "hand in the fields that the question names: `--value NAME=NUMBER`, or `--artefact FILE.json`",
+            Self::Answer(_) => {
+                "hand in the fields that the question names: `--value NAME=NUMBER`, or `--artefact FILE.json`"
+            }
             Self::NoQuestion(_) => "`kernelseek ask` shows what is open",
             Self::Unreadable { .. } => "evaluate again; `kernelseek export` checks the whole ledger",
             Self::Socket { .. } => "the supervisor has ended, or this is not the shell that it leads",

@@ -54,7 +54,9 @@ impl Campaign {
         let current = self.with_scene(|scene| scene.of_current_sources(&hash_of).map(|e| e.row))?;
         let row = current.or_else(|| self.board.incumbent().map(|p| p.what.evaluated));
         let Some(evaluation) = row.and_then(|row| self.board.evaluation(row)).cloned() else {
-            return Ok(Outcome::unmet("nothing that is in the workspace was evaluated, and nothing was promoted"));
+            return Ok(Outcome::unmet(
+                "nothing that is in the workspace was evaluated, and nothing was promoted",
+            ));
         };
         // What was not built needs no full evaluation to be refused.
         if evaluation.facts.candidate_hash.is_empty() {
@@ -78,7 +80,8 @@ impl Campaign {
         let (problem, work) = (place.join("problem"), place.join("work"));
         self.restore(&sealed, &problem)?;
         self.restore(&evaluation.facts.sources, &work)?;
-        let mut settings = Settings { tier: Tier::Full, effort: Effort::of(Tier::Full), ..self.settings(base)? };
+        let mut settings =
+            Settings { tier: Tier::Full, effort: Effort::of(Tier::Full), ..self.settings(base)? };
         settings.calibrate = true;
         settings.only = Vec::new();
         settings.secret = fresh_secret()?;
@@ -127,7 +130,8 @@ impl Campaign {
 
 /// `relative` in `folder`, refused if it leads out of it.
 fn place_in(folder: &Path, relative: &str) -> Result<PathBuf, SupervisorError> {
-    let inside = Path::new(relative).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+    let inside =
+        Path::new(relative).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
     if inside && !relative.is_empty() {
         return Ok(folder.join(relative));
     }

@@ -121,10 +121,7 @@ impl Drop for Scratch {
 ///
 /// # Errors
 /// When the campaign cannot be led, or the agent cannot be brought to leave.
-pub fn lead(
-    leading: Leading,
-    watch: &mut dyn FnMut(Watched),
-) -> Result<LedOutcome, SupervisorError> {
+pub fn lead(leading: Leading, watch: &mut dyn FnMut(Watched)) -> Result<LedOutcome, SupervisorError> {
     let mut campaign = Campaign::open(&leading.site, &leading.state_dir, Openness::Writing)?;
     let changes = campaign.changes()?;
     if !changes.is_empty() {
@@ -175,9 +172,10 @@ fn last(
     if !fenced && !campaign.in_force()?.file.goal.accept_reduced_trust {
         return Ok(Outcome {
             met: false,
-            reason: "a layer of the fence is missing on this machine, so what the agent did proves nothing; say \
+            reason:
+                "a layer of the fence is missing on this machine, so what the agent did proves nothing; say \
                      `trust = \"reduced\"` in the goal to accept that"
-                .to_owned(),
+                    .to_owned(),
             row: None,
             goal: None,
             verdict: None,

@@ -87,7 +87,10 @@ fn campaign_parts(file: &CampaignFile, seal: &mut Seal) {
         [
             format!("evaluations: {}", limit(b.evaluations)),
             format!("full evaluations: {}", limit(b.full_evaluations)),
-            format!("time: {}", b.time.map_or_else(|| "no limit".to_owned(), |t| format!("{} s", t.as_secs_f64()))),
+            format!(
+                "time: {}",
+                b.time.map_or_else(|| "no limit".to_owned(), |t| format!("{} s", t.as_secs_f64()))
+            ),
         ],
     );
     let q = &file.questions;
@@ -120,7 +123,9 @@ fn path_of(line: &str) -> &str {
 fn program_line(program: &Path) -> String {
     // Size and time stand for the contents: the contents are hashed whenever something is built.
     match std::fs::metadata(program) {
-        Ok(m) => format!("{} {} bytes, modified {}.{:09}", program.display(), m.len(), m.mtime(), m.mtime_nsec()),
+        Ok(m) => {
+            format!("{} {} bytes, modified {}.{:09}", program.display(), m.len(), m.mtime(), m.mtime_nsec())
+        }
         Err(_) => format!("{} 0 bytes, gone", program.display()),
     }
 }
@@ -213,7 +218,10 @@ pub(crate) fn whole(
         .find(|(name, _)| name == set)
         .map(|(_, file)| file.clone())
         .unwrap_or_default();
-    seal.set("scenarios", scenario_lines(&format!("set {set} from {scenario_file}"), &folder.join(&scenario_file)));
+    seal.set(
+        "scenarios",
+        scenario_lines(&format!("set {set} from {scenario_file}"), &folder.join(&scenario_file)),
+    );
     kept.push((scenario_file.clone(), folder.join(&scenario_file)));
     seal.set("generators", generator_lines());
     let mut programs = Vec::new();
@@ -270,7 +278,8 @@ impl Campaign {
         let mut problem = Vec::new();
         for (path, file) in &files {
             let bytes = std::fs::read(file).map_err(|e| SupervisorError::file(file, e))?;
-            problem.push(KeptFile { path: path.clone(), hash: batch.keep(Artefact::new(Kind::Source, bytes)) });
+            problem
+                .push(KeptFile { path: path.clone(), hash: batch.keep(Artefact::new(Kind::Source, bytes)) });
         }
         let text = site.file.source.text().as_bytes().to_vec();
         let kept = KeptFile {

@@ -152,7 +152,10 @@ impl Shared {
         let ask = match receive::<Ask>(&mut BufReader::new(reading)) {
             Ok(Some(ask)) if ask.version == VERSION => ask.ask,
             Ok(Some(ask)) => {
-                let why = format!("protocol version {} is not known; this supervisor speaks {VERSION}", ask.version);
+                let why = format!(
+                    "protocol version {} is not known; this supervisor speaks {VERSION}",
+                    ask.version
+                );
                 return self.refused(stream, "a request", &why, tell);
             }
             Ok(None) => return,
@@ -201,7 +204,9 @@ impl Shared {
                 let _ = tell.send(Happening::Attempt(Box::new(attempt.clone())));
                 Ok(Reply::Attempt(Box::new(attempt)))
             }
-            AskKind::Hypothesis { text, layer, expect } => campaign.state(&text, layer, expect).map(Reply::Row),
+            AskKind::Hypothesis { text, layer, expect } => {
+                campaign.state(&text, layer, expect).map(Reply::Row)
+            }
             AskKind::Answer { question, text, artefact } => {
                 campaign.answer(question, &text, artefact).map(Reply::Answered)
             }

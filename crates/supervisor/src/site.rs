@@ -20,7 +20,9 @@ impl Site {
     /// When it is malformed or cannot be read. `Ok(None)` when there is none.
     pub fn find(start: &Path) -> Result<Option<Self>, SupervisorError> {
         let start = start.canonicalize().map_err(|e| SupervisorError::file(start, e))?;
-        let Some(folder) = start.ancestors().find(|p| p.join(campaign_file::FILE).is_file()) else { return Ok(None) };
+        let Some(folder) = start.ancestors().find(|p| p.join(campaign_file::FILE).is_file()) else {
+            return Ok(None);
+        };
         Self::read(folder).map(Some)
     }
 

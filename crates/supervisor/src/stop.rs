@@ -71,7 +71,10 @@ impl Campaign {
         let plain = |decision| Stop { decision, campaign: None, question: None };
         let error = |e: &dyn std::error::Error| {
             let why = kernelseek_evaluator::fault::chain(e);
-            plain(StopDecision::new(StopRule::Error, format!("whether the goal is met cannot be told: {why}")))
+            plain(StopDecision::new(
+                StopRule::Error,
+                format!("whether the goal is met cannot be told: {why}"),
+            ))
         };
         let site = match Site::find(folder) {
             Ok(Some(site)) => site,
@@ -89,7 +92,10 @@ impl Campaign {
             Err(written) => match Self::open(&site, state_dir, Openness::Reading).and_then(|c| c.decide()) {
                 Ok(mut decision) => {
                     let why = kernelseek_evaluator::fault::chain(&written);
-                    decision.reason = format!("{}\n(this attempt to stop could not be written down: {why})", decision.reason);
+                    decision.reason = format!(
+                        "{}\n(this attempt to stop could not be written down: {why})",
+                        decision.reason
+                    );
                     plain(decision)
                 }
                 Err(_) => error(&written),

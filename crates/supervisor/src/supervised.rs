@@ -21,7 +21,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Milliseconds since 1970 by the machine's clock.
 #[must_use]
 pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// 32 bytes that nobody can guess.
@@ -40,7 +42,8 @@ pub fn fresh_secret() -> Result<[u8; 32], SupervisorError> {
 /// A number from 0 to 1 that nobody can guess.
 pub(crate) fn draw() -> Result<f64, SupervisorError> {
     let bytes = fresh_secret()?;
-    let bits = u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]);
+    let bits =
+        u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]);
     Ok((bits >> 11) as f64 / (1u64 << 53) as f64)
 }
 
@@ -211,7 +214,8 @@ impl Campaign {
             .map_err(|e| wrong("the sealed campaign file", e.to_string()))?;
         let kept = |path: &str| sealed.what.problem.iter().find(|f| f.path == path).map(|f| f.hash.clone());
         let missing = |path: &str| wrong(path, "the seal does not name it".to_owned());
-        let problem_text = read("problem.toml", &kept("problem.toml").ok_or_else(|| missing("problem.toml"))?)?;
+        let problem_text =
+            read("problem.toml", &kept("problem.toml").ok_or_else(|| missing("problem.toml"))?)?;
         let problem = problem::parse_problem("problem.toml", &problem_text)
             .map_err(|e| wrong("the sealed problem.toml", e.to_string()))?;
         let set = file.set.clone().unwrap_or_else(|| problem.scenarios.default.clone());

@@ -109,9 +109,9 @@ fn path(root: &Table<'_>, key: &str, climbs: bool, errors: &mut Collector) -> Op
     let item = root.require(key, errors)?;
     let text = item.string(errors)?;
     let fine = !text.is_empty()
-        && Path::new(text)
-            .components()
-            .all(|c| matches!(c, Component::Normal(_) | Component::CurDir) || (climbs && c == Component::ParentDir));
+        && Path::new(text).components().all(|c| {
+            matches!(c, Component::Normal(_) | Component::CurDir) || (climbs && c == Component::ParentDir)
+        });
     if !fine {
         let where_to = if climbs { "a relative path" } else { "a relative path that stays in this folder" };
         errors.error_hint(&item.span, format!("`{key}` must be {where_to}"), "relative to this file");

@@ -35,14 +35,21 @@ pub(crate) fn ask(args: &Ask, global: &Global, printer: &mut Printer) -> Result<
     };
     text(question, "a question")?;
     if campaign::supervisor().is_some() {
-        return Err(CommandError::new(Kind::Usage, "a person's question is asked from outside the led agent's shell"));
+        return Err(CommandError::new(
+            Kind::Usage,
+            "a person's question is asked from outside the led agent's shell",
+        ));
     }
     let mut opened = campaign::open(&args.here, global, Openness::Writing)?;
     let row = opened.person_asks(question)?;
     written(printer, row, "it is asked at the next evaluation or attempt to stop, before any other")
 }
 
-pub(crate) fn hypothesis(args: &Hypothesis, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
+pub(crate) fn hypothesis(
+    args: &Hypothesis,
+    global: &Global,
+    printer: &mut Printer,
+) -> Result<u8, CommandError> {
     text(&args.text, "a hypothesis")?;
     if args.expect.is_some_and(|x| !(x.is_finite() && x > 0.0)) {
         return Err(CommandError::new(Kind::Usage, "`--expect` is a ratio above 0, for example 1.15"));
@@ -74,9 +81,11 @@ pub(crate) fn answer(args: &Answer, global: &Global, printer: &mut Printer) -> R
                 _ => return Err(confused()),
             }
         }
-        None => {
-            campaign::open(&args.here, global, Openness::Writing)?.answer(args.question, &args.text, artefact)?
-        }
+        None => campaign::open(&args.here, global, Openness::Writing)?.answer(
+            args.question,
+            &args.text,
+            artefact,
+        )?,
     };
     if printer.json {
         printer.json(&answered)?;
@@ -89,7 +98,10 @@ pub(crate) fn answer(args: &Answer, global: &Global, printer: &mut Printer) -> R
 fn outcome(answered: &Answered, printer: &Printer) -> String {
     let style = printer.out;
     match answered.accepted {
-        Some(true) => format!("{} the evidence holds; state what follows with `kernelseek hypothesis`\n", style.good("✓")),
+        Some(true) => format!(
+            "{} the evidence holds; state what follows with `kernelseek hypothesis`\n",
+            style.good("✓")
+        ),
         Some(false) => format!("{} written down, not accepted: {}\n", style.doubtful("?"), answered.why),
         None => format!("{} written down\n", style.good("✓")),
     }
@@ -105,7 +117,10 @@ fn text(text: &str, what: &str) -> Result<(), CommandError> {
         return Err(CommandError::new(Kind::Usage, format!("{what} needs words")));
     }
     if length > LONGEST {
-        return Err(CommandError::new(Kind::Usage, format!("{what} of {length} characters; at most {LONGEST}")));
+        return Err(CommandError::new(
+            Kind::Usage,
+            format!("{what} of {length} characters; at most {LONGEST}"),
+        ));
     }
     Ok(())
 }
@@ -128,9 +143,17 @@ fn artefact(args: &Answer) -> Result<Map<String, Value>, CommandError> {
             match serde_json::from_str(&text) {
                 Ok(Value::Object(map)) => map,
                 Ok(_) => {
-                    return Err(CommandError::new(Kind::Input, format!("{}: not a JSON object", file.display())));
+                    return Err(CommandError::new(
+                        Kind::Input,
+                        format!("{}: not a JSON object", file.display()),
+                    ));
                 }
-                Err(e) => return Err(CommandError::new(Kind::Input, format!("{}:{}: {e}", file.display(), e.line()))),
+                Err(e) => {
+                    return Err(CommandError::new(
+                        Kind::Input,
+                        format!("{}:{}: {e}", file.display(), e.line()),
+                    ));
+                }
             }
         }
     };

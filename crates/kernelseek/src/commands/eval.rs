@@ -44,7 +44,10 @@ pub(crate) fn run(args: &Eval, global: &Global, printer: &mut Printer) -> Result
             });
             progress.finish();
             let Reply::Attempt(attempt) = reply? else {
-                return Err(CommandError::new(Kind::Harness, "the supervisor answers something else than was asked"));
+                return Err(CommandError::new(
+                    Kind::Harness,
+                    "the supervisor answers something else than was asked",
+                ));
             };
             return attempted(args, &attempt, printer);
         }
@@ -60,7 +63,9 @@ pub(crate) fn run(args: &Eval, global: &Global, printer: &mut Printer) -> Result
                 return attempted(args, &attempt?, printer);
             }
             // Without a candidate on the command line the campaign is all that could be meant.
-            Err(error @ SupervisorError::NotSealed(_)) if args.candidate.is_none() => return Err(error.into()),
+            Err(error @ SupervisorError::NotSealed(_)) if args.candidate.is_none() => {
+                return Err(error.into());
+            }
             Err(SupervisorError::NotSealed(_)) => {
                 printer.talk("note: the campaign in this folder is not sealed, so nothing is written down");
             }
@@ -107,19 +112,19 @@ fn alone(
         return last(args, &settings, printer);
     }
     let Some(candidate) = &args.candidate else {
-        return Err(CommandError::new(Kind::Usage, "no candidate was named, and there is no campaign.toml here")
-            .with_hint("name a C or C++ source, or write a campaign.toml that does"));
+        return Err(CommandError::new(
+            Kind::Usage,
+            "no candidate was named, and there is no campaign.toml here",
+        )
+        .with_hint("name a C or C++ source, or write a campaign.toml that does"));
     };
     let folder = settings::problem_folder(args.selection.problem.as_deref(), candidate)?;
     let name = candidate.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let lock = EvaluationLock::wait(
-        &settings.state_dir,
-        &name,
-        now_ms(),
-        Duration::from_secs(patience_s),
-        |busy| campaign::waiting(printer, busy),
-    )
-    .map_err(SupervisorError::from)?;
+    let lock =
+        EvaluationLock::wait(&settings.state_dir, &name, now_ms(), Duration::from_secs(patience_s), |busy| {
+            campaign::waiting(printer, busy)
+        })
+        .map_err(SupervisorError::from)?;
     let _lock = lock.map_err(|busy| {
         let seconds = (now_ms() - busy.since_ms).max(0) / 1000;
         CommandError::from(SupervisorError::Busy { busy, seconds })

@@ -68,12 +68,8 @@ fn blocked(why: &str) -> Stop {
 
 fn output(stop: &Stop) -> Value {
     let decision = &stop.decision;
-    let unmet: Vec<&str> = decision
-        .judgement
-        .iter()
-        .flat_map(|j| j.missing_scenarios())
-        .map(|m| m.scenario.as_str())
-        .collect();
+    let unmet: Vec<&str> =
+        decision.judgement.iter().flat_map(|j| j.missing_scenarios()).map(|m| m.scenario.as_str()).collect();
     json!({
         "decision": if decision.allow { "allow" } else { "block" },
         "rule": decision.rule,

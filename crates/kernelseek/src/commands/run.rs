@@ -7,7 +7,7 @@ use crate::printer::Printer;
 use crate::{exit, goal_view, settings, verdict_view};
 use kernelseek_evaluator::settings::Tier;
 use kernelseek_sandbox::agent::AgentStdio;
-use kernelseek_supervisor::{LedOutcome, Leading, Watched, lead};
+use kernelseek_supervisor::{Leading, LedOutcome, Watched, lead};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

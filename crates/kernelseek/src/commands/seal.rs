@@ -31,7 +31,9 @@ fn render(sealed: &Resealed, printer: &Printer) -> String {
     let name = style.strong(&sealed.campaign);
     let short = &sealed.seal[..sealed.seal.len().min(12)];
     match (sealed.written, sealed.again) {
-        (false, _) => text.push_str(&format!("{name} is sealed already ({short}), and nothing has changed\n")),
+        (false, _) => {
+            text.push_str(&format!("{name} is sealed already ({short}), and nothing has changed\n"))
+        }
         (true, false) => text.push_str(&format!("{name} is sealed ({short}, row {})\n", sealed.row)),
         (true, true) => text.push_str(&format!("{name} is sealed again ({short}, row {})\n", sealed.row)),
     }

@@ -39,7 +39,8 @@ pub(crate) fn export(args: &Export, global: &Global, printer: &mut Printer) -> R
             written?;
             let (rows, head) = ledger.head().map_err(wrap)?;
             if printer.json {
-                printer.json(&json!({ "file": file, "campaign": opened.id(), "rows": rows, "head": head }))?;
+                printer
+                    .json(&json!({ "file": file, "campaign": opened.id(), "rows": rows, "head": head }))?;
             } else {
                 printer.data(&format!("{}: {rows} rows of {}, head {head}\n", file.display(), opened.id()));
                 printer.talk("keep the head elsewhere: `kernelseek import FILE --head HASH` then shows that nobody rewrote the file");
