@@ -1,11 +1,16 @@
 //! Where the campaign stands: everything that steering reads, folded from the rows.
 
+use kernelseek_core::decision::DecisionPoint;
 use kernelseek_ledger::entry::{
-    Answered, Asked, Ended, Evaluated, Hypothesis, Led, Promoted, Purpose, QuestionFrom, Sealed, Started,
+    Answered, Ended, Evaluated, Hypothesis, Led, Promoted, Purpose, QuestionFrom, Sealed, Started,
     StopAttempted,
 };
 use kernelseek_ledger::{Entry, Row};
+use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
+
+/// Statements of each kind that are still listened to.
+const RECENT: usize = 25;
 
 /// A finished evaluation with its row.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +34,76 @@ pub struct Running {
     pub started: Started,
 }
 
+/// An opportunity as steering reads it: an [`Asked`](kernelseek_ledger::entry::Asked) without what was only written
+/// down for whoever studies it later (signals, eligible entries, the draw), which is most of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// Decision point.
+    pub point: Option<DecisionPoint>,
+    /// What made it one, in words.
+    pub reason: String,
+    /// Who the question is from.
+    pub from: QuestionFrom,
+    /// The question; empty for a silence.
+    pub question: String,
+    /// What would count as an answer.
+    pub evidence: Vec<String>,
+    /// Form of the JSON object that an answer hands in.
+    pub fields: String,
+    /// Finished evaluations at that moment.
+    pub evaluations: u64,
+}
+
+impl Ask {
+    /// Whether nothing was asked.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        self.from == QuestionFrom::Nobody
+    }
+
+    fn read(body: &str) -> Option<Self> {
+        /// The same fields beside each other, as the row holds them.
+        #[derive(Deserialize)]
+        struct Flat {
+            #[serde(default)]
+            point: Option<DecisionPoint>,
+            reason: String,
+            from: String,
+            #[serde(default)]
+            entry: Option<String>,
+            #[serde(default)]
+            version: Option<u64>,
+            #[serde(default)]
+            group: Option<String>,
+            #[serde(default)]
+            row: Option<u64>,
+            #[serde(default)]
+            question: String,
+            #[serde(default)]
+            evidence: Vec<String>,
+            #[serde(default)]
+            fields: String,
+            evaluations: u64,
+        }
+        let flat: Flat = serde_json::from_str(body).ok()?;
+        let from = match flat.from.as_str() {
+            "bank" => QuestionFrom::Bank { entry: flat.entry?, version: flat.version?, group: flat.group? },
+            "person" => QuestionFrom::Person { row: flat.row? },
+            "nobody" => QuestionFrom::Nobody,
+            _ => return None,
+        };
+        Some(Self {
+            point: flat.point,
+            reason: flat.reason,
+            from,
+            question: flat.question,
+            evidence: flat.evidence,
+            fields: flat.fields,
+            evaluations: flat.evaluations,
+        })
+    }
+}
+
 /// Something with its row and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct At<T> {
@@ -49,6 +124,8 @@ pub struct Board {
     pub rows: u64,
     /// Rows whose entry this version does not understand.
     pub not_understood: u64,
+    /// Rows of evaluations that cannot be read: what they found is not known.
+    pub unreadable: Vec<u64>,
     /// Every seal, the last one in force.
     pub seals: Vec<At<Sealed>>,
     /// Finished evaluations, in order.
@@ -62,7 +139,7 @@ pub struct Board {
     /// Rows of evaluations whose contest was lost.
     pub lost: Vec<u64>,
     /// Opportunities, silences included.
-    pub asks: Vec<At<Asked>>,
+    pub asks: Vec<At<Ask>>,
     /// A person's questions that were not asked yet.
     pub waiting: VecDeque<(u64, String)>,
     /// Questions that a person asked in all.
@@ -95,10 +172,29 @@ impl Board {
         self.rows += 1;
         self.span_ms = Some((self.span_ms.map_or(row.at_ms, |(first, _)| first), row.at_ms));
         let (seq, at_ms) = (row.seq, row.at_ms);
+        if row.kind == "asked" {
+            match Ask::read(&row.body) {
+                Some(ask) => self.take_ask(seq, at_ms, ask),
+                None => self.not_understood += 1,
+            }
+            return;
+        }
         match row.entry() {
             Ok(entry) => self.take(seq, at_ms, entry),
-            Err(_) => self.not_understood += 1,
+            Err(_) => {
+                self.not_understood += 1;
+                if row.kind == "evaluated" {
+                    self.unreadable.push(seq);
+                }
+            }
         }
+    }
+
+    fn take_ask(&mut self, row: u64, at_ms: i64, ask: Ask) {
+        if let QuestionFrom::Person { row } = ask.from {
+            self.waiting.retain(|(waiting, _)| *waiting != row);
+        }
+        self.asks.push(At { row, at_ms, what: ask });
     }
 
     fn take(&mut self, row: u64, at_ms: i64, entry: Entry) {
@@ -123,12 +219,8 @@ impl Board {
             }
             Entry::Promoted(promoted) => self.promotions.push(At { row, at_ms, what: promoted }),
             Entry::NotPromoted(not) => self.lost.push(not.first),
-            Entry::Asked(asked) => {
-                if let QuestionFrom::Person { row } = asked.from {
-                    self.waiting.retain(|(waiting, _)| *waiting != row);
-                }
-                self.asks.push(At { row, at_ms, what: *asked });
-            }
+            // Read by its own way, before.
+            Entry::Asked(_) => {}
             Entry::PersonAsked(asked) => {
                 self.person_questions += 1;
                 self.waiting.push_back((row, asked.question));
@@ -204,10 +296,21 @@ impl Board {
 
     /// The question that waits for an answer: the last one that was asked, if nothing was answered to it.
     #[must_use]
-    pub fn open_question(&self) -> Option<&At<Asked>> {
+    pub fn open_question(&self) -> Option<&At<Ask>> {
         let asked = self.asks.iter().rev().find(|a| !a.what.is_silence())?;
         let answered = self.answers.iter().any(|a| a.what.question == asked.row);
         (!answered).then_some(asked)
+    }
+
+    /// What the agent said last, with its rows, newest first: hypotheses, answers, last words. Older words than these
+    /// are no sign of anything now, and a long ledger holds thousands.
+    pub fn words(&self) -> impl Iterator<Item = (u64, &str)> {
+        let hypotheses = self.hypotheses.iter().rev().take(RECENT).map(|h| (h.row, h.what.text.as_str()));
+        let answers = self.answers.iter().rev().take(RECENT).map(|a| (a.row, a.what.text.as_str()));
+        let stops = self.stops.iter().rev().take(RECENT).map(|s| (s.row, s.what.words.as_str()));
+        let mut said: Vec<(u64, &str)> = hypotheses.chain(answers).chain(stops).collect();
+        said.sort_by_key(|(row, _)| std::cmp::Reverse(*row));
+        said.into_iter()
     }
 
     /// Whether a hypothesis was stated after the last question.

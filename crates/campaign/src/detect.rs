@@ -4,8 +4,9 @@ use crate::board::{Board, Evaluation};
 use crate::machine::{Scene, View};
 use crate::words;
 use kernelseek_core::decision::DecisionPoint;
-use kernelseek_core::verdict::{Digest, Word};
-use std::collections::BTreeSet;
+use kernelseek_core::verdict::{Digest, Stage, Word};
+use kernelseek_ledger::entry::Purpose;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Questions at the start of a campaign, at most.
 const AT_START: usize = 2;
@@ -23,6 +24,8 @@ const IDLE_MS: i64 = 15 * 60 * 1000;
 const CARRIED: usize = 3;
 /// Attempts that leave a failing scenario out.
 const AVOIDED: usize = 2;
+/// Evaluations whose verdicts are looked into, the last ones: a stop must not wait for thousands to be read.
+const LOOKED_INTO: usize = 50;
 /// Parts of the seal that decide what counts as correct.
 pub(crate) const JUDGING: [&str; 6] =
     ["tolerance", "scenarios", "reference", "generators", "problem", "constraints"];
@@ -80,9 +83,9 @@ fn last_event(board: &Board) -> Option<u64> {
 /// Every decision point that is reached and was not served since.
 pub(crate) fn all(scene: &Scene<'_>, view: &View) -> Vec<Occasion> {
     let found = [
-        correctness_break(scene.board),
+        correctness_break(scene),
         suspicious_win(scene, view),
-        claimed_limit(scene.board),
+        claimed_limit(scene),
         plateau(scene),
         campaign_start(scene.board),
     ];
@@ -98,7 +101,8 @@ fn campaign_start(board: &Board) -> Option<Occasion> {
     let era = board.era();
     let seal = board.seals.iter().find(|s| s.row == era)?;
     let first = board.seals.first().is_some_and(|s| s.row == era);
-    if !first && !seal.what.changed.iter().any(|c| BEGINNING.contains(&c.as_str())) {
+    let changed = seal.what.changed.iter().find(|c| BEGINNING.contains(&c.as_str()));
+    if !first && changed.is_none() {
         return None;
     }
     let attempts = board.attempts().filter(|e| e.row > seal.row).count();
@@ -107,7 +111,10 @@ fn campaign_start(board: &Board) -> Option<Occasion> {
     }
     let asked = board.asks.iter().filter(|a| a.row > seal.row && a.what.point == Some(point)).count();
     if asked == 0 && attempts == 0 {
-        let what = if first { "the campaign is sealed" } else { "it was sealed again with another goal" };
+        let what = match changed.filter(|_| !first) {
+            None => "the campaign is sealed".to_owned(),
+            Some(part) => format!("it was sealed again with another {part}"),
+        };
         return occasion(point, seal.row, format!("{what} and nothing was evaluated yet"));
     }
     let last = board.attempts().next_back()?;
@@ -207,7 +214,23 @@ pub(crate) fn slope(board: &Board) -> Option<f64> {
     Some(best(&attempts) / best(&attempts[..cut]) - 1.0)
 }
 
-fn claimed_limit(board: &Board) -> Option<Occasion> {
+fn claimed_limit(scene: &Scene<'_>) -> Option<Occasion> {
+    let found = limit_claimed(scene.board)?;
+    // A goal that is met needs no more; while it is not, a limit is a claim.
+    (!goal_met(scene)).then_some(found)
+}
+
+/// Whether the last attempt was the evaluation that counts, and meets the goal.
+fn goal_met(scene: &Scene<'_>) -> bool {
+    scene
+        .board
+        .attempts()
+        .next_back()
+        .filter(|e| e.facts.tier == "full" && e.facts.whole_grid)
+        .is_some_and(|e| scene.judge(e).is_ok_and(|judgement| judgement.met))
+}
+
+fn limit_claimed(board: &Board) -> Option<Occasion> {
     let point = DecisionPoint::ClaimedLimit;
     let asked = last_ask(board, point).max(board.era());
     if let Some(stop) =
@@ -215,14 +238,9 @@ fn claimed_limit(board: &Board) -> Option<Occasion> {
     {
         return occasion(point, stop.row, "a stop was attempted and the goal is unmet");
     }
-    let said = board
-        .hypotheses
-        .iter()
-        .map(|h| (h.row, h.what.text.as_str()))
-        .chain(board.answers.iter().map(|a| (a.row, a.what.text.as_str())))
-        .filter(|(row, text)| *row > asked && words::limits(text))
-        .max_by_key(|(row, _)| *row)?;
-    // A goal that is met needs no more; while it is not, a limit is a claim.
+    let stops: BTreeSet<u64> = board.stops.iter().map(|s| s.row).collect();
+    let said =
+        board.words().find(|(row, text)| *row > asked && !stops.contains(row) && words::limits(text))?;
     occasion(point, said.0, "a limit was claimed and the goal is unmet")
 }
 
@@ -287,16 +305,16 @@ pub(crate) fn gains<'d>(
     (Some(mean), steps.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)))
 }
 
-fn correctness_break(board: &Board) -> Option<Occasion> {
-    let point = DecisionPoint::CorrectnessBreak;
+fn correctness_break(scene: &Scene<'_>) -> Option<Occasion> {
+    let (point, board) = (DecisionPoint::CorrectnessBreak, scene.board);
     let asked = last_ask(board, point);
-    if let Some((row, reason)) = resealed_while_broken(board).filter(|(row, _)| *row > asked) {
+    if let Some((row, reason)) = resealed_while_broken(scene, asked) {
         return occasion(point, row, reason);
     }
     if let Some(row) = intermittent(board).filter(|row| *row > asked) {
         return occasion(point, row, "one and the same candidate passed and failed");
     }
-    let (broken, failing) = open_break(board)?;
+    let (broken, failing) = open_break(scene)?;
     let names: Vec<&str> = failing.iter().map(String::as_str).collect();
     let which = names.first().copied().unwrap_or("a scenario");
     if let Some(stop) = board.stops.iter().rev().find(|s| s.row > broken.max(asked) && !s.what.allowed) {
@@ -304,58 +322,90 @@ fn correctness_break(board: &Board) -> Option<Occasion> {
     }
     let avoided: Vec<u64> = board
         .attempts()
-        .filter(|e| e.row > broken.max(asked) && !e.facts.whole_grid && e.facts.failing.is_empty())
+        .rev()
+        .take(LOOKED_INTO)
+        .filter(|e| e.row > broken.max(asked) && leaves_out(scene, e, &failing))
         .map(|e| e.row)
         .collect();
     if avoided.len() >= AVOIDED {
         return occasion(
             point,
-            *avoided.last()?,
+            *avoided.first()?,
             format!("`{which}` fails and was left out of the last {} evaluations", avoided.len()),
         );
     }
     if let Some(row) = carried(board, asked) {
         return occasion(point, row, format!("`{which}` fails in {CARRIED} candidates in a row"));
     }
-    let said = board
-        .hypotheses
-        .iter()
-        .map(|h| (h.row, h.what.text.as_str()))
-        .chain(board.answers.iter().map(|a| (a.row, a.what.text.as_str())))
-        .chain(board.stops.iter().map(|s| (s.row, s.what.words.as_str())))
-        .find(|(row, text)| *row > broken.max(asked) && words::excuses(text))?;
+    let said = board.words().find(|(row, text)| *row > broken.max(asked) && words::excuses(text))?;
     occasion(point, said.0, format!("the failure of `{which}` was explained without a new measurement"))
 }
 
-/// The last failing attempt whose failing scenarios were not seen to pass since: its row and the scenarios.
-pub(crate) fn open_break(board: &Board) -> Option<(u64, Vec<String>)> {
-    let failed = board.attempts().rev().find(|e| !e.facts.failing.is_empty())?;
-    let cleared = board.attempts().any(|e| {
-        e.row > failed.row
-            && e.facts.whole_grid
-            && e.facts.counts.failing == 0
-            && e.facts.counts.scenarios > 0
-    });
-    (!cleared).then(|| (failed.row, failed.facts.failing.clone()))
+/// Whether something was evaluated, and none of `failing`.
+fn leaves_out(scene: &Scene<'_>, evaluation: &Evaluation, failing: &[String]) -> bool {
+    let facts = &evaluation.facts;
+    // What does not build covers nothing, and avoids nothing.
+    !facts.whole_grid
+        && facts.failing.is_empty()
+        && facts.counts.scenarios > 0
+        && scene
+            .verdicts
+            .digest(&facts.verdict)
+            .is_ok_and(|digest| failing.iter().all(|id| digest.scenario(id).is_none()))
 }
 
-/// The last attempt of a candidate that was evaluated twice on the whole grid, once with and once without a failure.
-pub(crate) fn intermittent(board: &Board) -> Option<u64> {
-    let attempts: Vec<&Evaluation> =
-        board.current().filter(|e| e.facts.whole_grid && !e.facts.candidate_hash.is_empty()).collect();
-    for (i, e) in attempts.iter().enumerate().rev() {
-        let fails = !e.facts.failing.is_empty();
-        let passes = matches!(e.facts.word, Word::Pass | Word::Unresolved);
-        let other = attempts[..i].iter().any(|o| {
-            o.facts.candidate_hash == e.facts.candidate_hash
-                && ((fails && matches!(o.facts.word, Word::Pass | Word::Unresolved))
-                    || (passes && !o.facts.failing.is_empty()))
-        });
-        if other {
-            return Some(e.row);
+/// Scenarios that failed and were not seen to pass since, with the row of the last failure.
+pub(crate) fn open_break(scene: &Scene<'_>) -> Option<(u64, Vec<String>)> {
+    let attempts: Vec<&Evaluation> = scene.board.attempts().collect();
+    open_in(scene, &attempts)
+}
+
+fn open_in(scene: &Scene<'_>, attempts: &[&Evaluation]) -> Option<(u64, Vec<String>)> {
+    let whole = |e: &Evaluation| e.facts.whole_grid && e.facts.counts.scenarios > 0;
+    // An evaluation of the whole grid speaks of every scenario: what came before it counts no more.
+    let from = attempts.iter().rposition(|e| whole(e)).unwrap_or(0);
+    let (mut row, mut failing, mut all_named) = (0, Vec::<String>::new(), true);
+    for (i, e) in attempts.iter().enumerate().skip(from) {
+        let facts = &e.facts;
+        if !failing.is_empty()
+            && all_named
+            && i + LOOKED_INTO >= attempts.len()
+            && facts.counts.scenarios > 0
+            && let Ok(digest) = scene.verdicts.digest(&facts.verdict)
+        {
+            let passes = |id: &String| {
+                digest.scenario(id).is_some_and(|s| {
+                    matches!(s.word, Word::Pass | Word::Unresolved) && s.passed >= Stage::Correct
+                })
+            };
+            failing.retain(|id| !passes(id));
+        }
+        if !facts.failing.is_empty() {
+            row = e.row;
+            // A row names the first few; while others are not named, only the whole grid shows that all pass.
+            all_named &= facts.counts.failing <= facts.failing.len();
+            failing
+                .extend(facts.failing.iter().filter(|id| !failing.contains(id)).cloned().collect::<Vec<_>>());
         }
     }
-    None
+    (!failing.is_empty()).then_some((row, failing))
+}
+
+/// The last evaluation of a candidate that passed the whole grid and failed, in whichever order.
+pub(crate) fn intermittent(board: &Board) -> Option<u64> {
+    let mut seen: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
+    let mut found = None;
+    for e in board.current().filter(|e| !e.facts.candidate_hash.is_empty()) {
+        let fails = !e.facts.failing.is_empty();
+        let passes = e.facts.whole_grid && matches!(e.facts.word, Word::Pass | Word::Unresolved);
+        let (passed, failed) = seen.entry(&e.facts.candidate_hash).or_default();
+        if (fails && *passed) || (passes && *failed) {
+            found = Some(e.row);
+        }
+        *passed |= passes;
+        *failed |= fails;
+    }
+    found
 }
 
 /// The last attempt, if it and the ones before it are different candidates that fail in one same scenario.
@@ -369,16 +419,20 @@ fn carried(board: &Board, asked: u64) -> Option<u64> {
     (hashes.len() == CARRIED && common).then_some(last[0].row)
 }
 
-/// A seal that changed what counts as correct while a scenario was failing under the seal before.
-fn resealed_while_broken(board: &Board) -> Option<(u64, String)> {
-    let [.., before, now] = board.seals.as_slice() else { return None };
-    let part = now.what.changed.iter().find(|c| JUDGING.contains(&c.as_str()))?;
-    let earlier: Vec<&Evaluation> = board
-        .evaluations
-        .iter()
-        .filter(|e| e.row > before.row && e.row < now.row && e.facts.seal == before.what.seal)
-        .collect();
-    let last = earlier.iter().rev().find(|e| e.facts.whole_grid || !e.facts.failing.is_empty())?;
-    let which = last.facts.failing.first()?;
-    Some((now.row, format!("{part} was sealed anew while `{which}` was failing")))
+/// The last seal after `asked` that changed what counts as correct while a scenario was failing under the seal before.
+fn resealed_while_broken(scene: &Scene<'_>, asked: u64) -> Option<(u64, String)> {
+    let board = scene.board;
+    board.seals.windows(2).rev().take_while(|pair| pair[1].row > asked).find_map(|pair| {
+        let (before, now) = (&pair[0], &pair[1]);
+        let part = now.what.changed.iter().find(|c| JUDGING.contains(&c.as_str()))?;
+        let earlier: Vec<&Evaluation> = board
+            .evaluations
+            .iter()
+            .filter(|e| e.row < now.row && e.facts.seal == before.what.seal)
+            .filter(|e| e.facts.purpose == Purpose::Attempt)
+            .collect();
+        let (_, failing) = open_in(scene, &earlier)?;
+        let which = failing.first()?;
+        Some((now.row, format!("{part} was sealed anew while `{which}` was failing")))
+    })
 }

@@ -15,7 +15,7 @@ mod signals;
 mod stop;
 mod words;
 
-pub use board::{Board, Evaluation, Running};
+pub use board::{Ask, Board, Evaluation, Running};
 pub use budget::Spent;
 pub use detect::Occasion;
 pub use edits::edit;

@@ -104,11 +104,20 @@ impl<'a> Scene<'a> {
         self.verdicts.digest(&evaluation.facts.verdict).ok()
     }
 
-    /// The incumbent that stood when row `row` was written.
-    fn incumbent_before(&self, row: u64) -> Option<Digest> {
+    /// The verdict on the incumbent that stood when row `row` was written.
+    ///
+    /// # Errors
+    /// When there was one and its verdict cannot be read, in words.
+    fn incumbent_before(&self, row: u64) -> Result<Option<Digest>, String> {
         let era = self.board.era();
-        let promotion = self.board.promotions.iter().rev().find(|p| p.row < row && p.row > era)?;
-        self.digest_of_row(promotion.what.evaluated)
+        let Some(promotion) = self.board.promotions.iter().rev().find(|p| p.row < row && p.row > era) else {
+            return Ok(None);
+        };
+        let evaluation = self
+            .board
+            .evaluation(promotion.what.evaluated)
+            .ok_or_else(|| format!("row {} is no evaluation", promotion.what.evaluated))?;
+        self.verdicts.digest(&evaluation.facts.verdict).map(Some)
     }
 
     /// The verdicts that steering compares.
@@ -118,7 +127,7 @@ impl<'a> Scene<'a> {
         View {
             last: last.and_then(|e| self.verdicts.digest(&e.facts.verdict).ok()),
             incumbent: self.board.incumbent().and_then(|p| self.digest_of_row(p.what.evaluated)),
-            before: last.and_then(|e| self.incumbent_before(e.row)),
+            before: last.and_then(|e| self.incumbent_before(e.row).ok().flatten()),
         }
     }
 
@@ -141,6 +150,15 @@ impl<'a> Scene<'a> {
         Some(Action::End { reason })
     }
 
+    /// Every decision point that is reached and was not served since, in order of precedence.
+    #[must_use]
+    pub fn occasions(&self) -> Vec<Occasion> {
+        if self.board.ended.is_some() || self.board.seal().is_none() || !self.file.questions.enabled {
+            return Vec::new();
+        }
+        detect::all(self, &self.view())
+    }
+
     /// The step that the last attempt's contest needs.
     fn contest(&self) -> Option<Action> {
         let first = self.board.attempts().next_back()?;
@@ -150,13 +168,36 @@ impl<'a> Scene<'a> {
             return None;
         }
         let first_digest = self.verdicts.digest(&first.facts.verdict).ok()?;
-        let incumbent = self.incumbent_before(first.row);
+        let lost = |why: &str, fallen: Vec<String>| Action::NotPromote {
+            first: first.row,
+            why: why.to_owned(),
+            fallen,
+        };
+        let incumbent = match self.incumbent_before(first.row) {
+            Ok(incumbent) => incumbent,
+            // Without its verdict nothing can be said to be better; what would not win anyway needs no row.
+            Err(why) => {
+                let contender =
+                    promotion::contest(first, &first_digest, None, None, None) == Contest::Confirm;
+                return contender
+                    .then(|| lost(&format!("the incumbent's verdict cannot be read ({why})"), Vec::new()));
+            }
+        };
         let after = |purpose: Purpose| -> Option<&Evaluation> {
             self.board.current().find(|e| e.row > first.row && e.facts.purpose == purpose)
         };
         let (confirm, again) = (after(Purpose::Confirm), after(Purpose::Remeasure));
-        let read = |e: Option<&Evaluation>| e.and_then(|e| self.verdicts.digest(&e.facts.verdict).ok());
-        let (confirmed, remeasured) = (read(confirm), read(again));
+        let read = |e: Option<&Evaluation>| e.map(|e| self.verdicts.digest(&e.facts.verdict)).transpose();
+        let (confirmed, remeasured) = match (read(confirm), read(again)) {
+            (Ok(confirmed), Ok(remeasured)) => (confirmed, remeasured),
+            // Measured is measured: what cannot be read is not measured again for ever.
+            (Err(why), _) | (_, Err(why)) => {
+                return Some(lost(
+                    &format!("the verdict of the second measurement cannot be read ({why})"),
+                    Vec::new(),
+                ));
+            }
+        };
         let contest = promotion::contest(
             first,
             &first_digest,
@@ -164,11 +205,6 @@ impl<'a> Scene<'a> {
             confirmed.as_ref(),
             remeasured.as_ref(),
         );
-        let lost = |why: &str, fallen: Vec<String>| Action::NotPromote {
-            first: first.row,
-            why: why.to_owned(),
-            fallen,
-        };
         // A measurement that died twice is not tried for ever.
         let died = self
             .board
@@ -253,9 +289,11 @@ pub(crate) mod testing {
             "started": row - 1, "purpose": "attempt", "tier": tier, "mode": "cold", "whole_grid": true, "seal": "s",
             "candidate": "k.c", "candidate_hash": digest.candidate_hash, "sources": [], "word": digest.word,
             "passed": digest.passed, "trust": "full", "counts": {"scenarios": 2, "passed": 2, "unresolved": 0,
-            "unproven": 0, "failing": 0, "fallbacks": 0}, "geomean": digest.geomean, "verdict": "v", "seconds": 1.0
+            "unproven": 0, "failing": 0, "fallbacks": 0}, "geomean": null, "verdict": "v", "seconds": 1.0
         }))
         .unwrap();
+        // Not through JSON, which has no NaN.
+        let facts = Evaluated { geomean: digest.geomean, ..facts };
         Evaluation { row, at_ms: 0, facts }
     }
 }

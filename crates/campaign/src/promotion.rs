@@ -6,6 +6,7 @@
 
 use crate::board::Evaluation;
 use kernelseek_core::verdict::{Digest, Ratio, Stage, Word};
+use std::cmp::Ordering;
 
 /// Times the pairs with which seemingly fallen scenarios are measured again.
 pub const PAIRS_FACTOR: usize = 4;
@@ -58,7 +59,8 @@ fn fallen(now: &Digest, incumbent: Option<&Digest>) -> Vec<String> {
     now.scenarios
         .iter()
         .filter(|s| match (s.ratio, s.fallback) {
-            (Some(r), _) => !(r.hi >= incumbent_lo(incumbent, &s.id)),
+            // A number that is none has fallen.
+            (Some(r), _) => r.hi.partial_cmp(&incumbent_lo(incumbent, &s.id)).is_none_or(Ordering::is_lt),
             // Without a ratio there is nothing to set against what the incumbent reached, unless the seed runs it.
             (None, true) => incumbent_lo(incumbent, &s.id) > 1.0,
             (None, false) => true,

@@ -7,6 +7,7 @@ use crate::board::{Board, Evaluation};
 use crate::detect;
 use crate::machine::{Scene, View};
 use crate::words;
+use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::goal::{Evidence, Metric};
 use kernelseek_core::verdict::{Digest, ScenarioVerdict, Trust, Word};
 use kernelseek_questions::Signals;
@@ -52,17 +53,10 @@ fn conduct(scene: &Scene<'_>, out: &mut Signals) {
     out.int("edits_without_hypothesis", int(attempts.iter().filter(|e| e.row > stated).count()));
     out.int("person_questions", i64::try_from(board.person_questions).unwrap_or(i64::MAX));
     out.int("minutes_since_promotion", detect::active_ms(board, board.last_step_ms()) / 60_000);
-    let texts: Vec<(u64, &str)> = board
-        .hypotheses
-        .iter()
-        .map(|h| (h.row, h.what.text.as_str()))
-        .chain(board.answers.iter().map(|a| (a.row, a.what.text.as_str())))
-        .chain(board.stops.iter().map(|s| (s.row, s.what.words.as_str())))
-        .filter(|(row, _)| *row > step)
-        .collect();
-    out.int("claims", int(texts.iter().filter(|(_, t)| words::limits(t)).count()));
-    out.bool("limit_words", texts.iter().any(|(_, t)| words::limits(t)));
-    out.bool("excuse_words", texts.iter().any(|(_, t)| words::excuses(t)));
+    let texts: Vec<&str> = board.words().filter(|(row, _)| *row > step).map(|(_, text)| text).collect();
+    out.int("claims", int(texts.iter().filter(|t| words::limits(t)).count()));
+    out.bool("limit_words", texts.iter().any(|t| words::limits(t)));
+    out.bool("excuse_words", texts.iter().any(|t| words::excuses(t)));
     let recent = &attempts[attempts.len().saturating_sub(WINDOW)..];
     if !recent.is_empty() {
         let n = recent.len() as f64;
@@ -89,7 +83,7 @@ fn truth(scene: &Scene<'_>, view: &View, out: &mut Signals) {
         out.bool("reduced_trust", last.facts.trust == Trust::Reduced);
     }
     // A scenario that failed goes on failing until it is seen to pass, however many evaluations leave it out.
-    let open = detect::open_break(board).map_or(0, |(_, failing)| failing.len());
+    let open = detect::open_break(scene).map_or(0, |(_, failing)| failing.len());
     if last.is_some() {
         out.int("failing", int(open));
     }
@@ -113,7 +107,8 @@ fn truth(scene: &Scene<'_>, view: &View, out: &mut Signals) {
     out.bool("no_held_out", view.last.as_ref().is_some_and(|d| d.tier == "full") && held_out.is_none());
     if let Some(digest) = &view.last {
         out.bool("audited", digest.scenarios.iter().any(|s| s.audited));
-        let flagged = |f: &kernelseek_core::finding::Finding| f.defence.starts_with("audit.");
+        // A clean audit leaves a note.
+        let flagged = |f: &Finding| f.defence.starts_with("audit.") && f.severity >= Severity::Unproven;
         out.bool(
             "audit_flag",
             digest.findings.iter().any(flagged)

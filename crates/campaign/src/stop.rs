@@ -171,6 +171,10 @@ impl Scene<'_> {
                 };
                 StopDecision::new(StopRule::NotEvaluated, format!("{why}: run `kernelseek eval --full`"))
             }
+            // What a later evaluation found is not known, so an earlier one proves nothing.
+            Some(evaluation) if board.unreadable.iter().any(|row| *row > evaluation.row) => {
+                StopDecision::new(StopRule::Error, "a later evaluation cannot be read: evaluate again")
+            }
             Some(evaluation) => match self.judge(evaluation) {
                 Err(error) => StopDecision::new(
                     StopRule::Error,

@@ -72,14 +72,28 @@ impl Stage {
     }
 }
 
+/// JSON has no infinity and no NaN: both are written as null. Where a number must be, null reads as NaN, which no
+/// comparison is true of.
+fn nan_for_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+/// The same for a ratio of an error to its bound, which is infinite when an output is not a number where it should be.
+fn infinity_for_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::INFINITY))
+}
+
 /// Seed time over candidate time with its interval: above 1 is faster than the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Median of paired ratios.
+    #[serde(deserialize_with = "nan_for_null")]
     pub point: f64,
     /// Lower end.
+    #[serde(deserialize_with = "nan_for_null")]
     pub lo: f64,
     /// Upper end.
+    #[serde(deserialize_with = "nan_for_null")]
     pub hi: f64,
     /// Worker instances of each side.
     pub instances: usize,
@@ -130,6 +144,7 @@ pub struct WorstError {
     /// Rule that came closest to its bound (`max`, `rms`, `class large`, …).
     pub rule: String,
     /// Error divided by bound; above 1 fails.
+    #[serde(deserialize_with = "infinity_for_null")]
     pub ratio: f64,
 }
 
@@ -262,6 +277,7 @@ pub struct Digest {
     /// Geometric mean of the ratios.
     pub geomean: Option<Ratio>,
     /// Standard deviation of the seed against itself between instances.
+    #[serde(deserialize_with = "nan_for_null")]
     pub aa_spread: f64,
     /// Held-out scenarios.
     pub held_out: Option<HeldOut>,
@@ -323,6 +339,17 @@ mod tests {
         assert!(
             Word::Fail > Word::Unproven && Word::Unproven > Word::Unresolved && Word::Unresolved > Word::Pass
         );
+    }
+
+    #[test]
+    fn what_json_cannot_say_comes_back_as_what_it_was() {
+        let worst = WorstError { tensor: "y".into(), rule: "max".into(), ratio: f64::INFINITY };
+        let text = serde_json::to_string(&worst).unwrap();
+        assert!(text.contains("null"));
+        assert_eq!(serde_json::from_str::<WorstError>(&text).unwrap(), worst);
+        let none = Ratio { point: f64::NAN, lo: f64::NAN, hi: f64::INFINITY, instances: 1, pairs: 1 };
+        let back: Ratio = serde_json::from_str(&serde_json::to_string(&none).unwrap()).unwrap();
+        assert!(back.point.is_nan() && back.hi.is_nan());
     }
 
     #[test]

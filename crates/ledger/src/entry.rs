@@ -49,6 +49,31 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Reads the body of a row of this kind. A long ledger is read whole before every decision, so the kind that the
+    /// row names is used: reading a tagged form without knowing the tag keeps everything twice.
+    ///
+    /// # Errors
+    /// When the body is not the JSON of an entry of this kind.
+    pub fn read(kind: &str, body: &str) -> Result<Self, serde_json::Error> {
+        use serde_json::from_str as read;
+        match kind {
+            "created" => read(body).map(Self::Created),
+            "sealed" => read(body).map(Self::Sealed),
+            "workspace" => read(body).map(Self::Workspace),
+            "evaluation_started" => read(body).map(Self::EvaluationStarted),
+            "evaluated" => read(body).map(Self::Evaluated),
+            "abandoned" => read(body).map(Self::Abandoned),
+            "promoted" => read(body).map(Self::Promoted),
+            "not_promoted" => read(body).map(Self::NotPromoted),
+            "person_asked" => read(body).map(Self::PersonAsked),
+            "hypothesis" => read(body).map(Self::Hypothesis),
+            "answered" => read(body).map(Self::Answered),
+            "stop_attempted" => read(body).map(Self::StopAttempted),
+            "asked" => read(body).map(Self::Asked),
+            _ => read(body),
+        }
+    }
+
     /// The kind as rows hold it.
     #[must_use]
     pub const fn kind(&self) -> &'static str {

@@ -23,4 +23,4 @@ pub use lock::{Busy, EvaluationLock};
 pub use place::refuse_network;
 pub use row::Row;
 pub use store::{Access, Batch, FORMAT, Ledger};
-pub use transfer::{Imported, export, import};
+pub use transfer::{Imported, check_export, export, import};

@@ -4,8 +4,12 @@
 use crate::error::LedgerError;
 use crate::place::refuse_network;
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Longest text that is read of git's small files, in bytes.
+const LONGEST_LINE: u64 = 64 << 10;
 
 /// A folder that belongs to a campaign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,10 +85,20 @@ fn git(path: &Path) -> Option<(PathBuf, PathBuf)> {
         return Some((dot.canonicalize().ok()?, inner));
     }
     // A worktree has a file that points at its own folder, which points at the common one.
-    let text = std::fs::read_to_string(&dot).ok()?;
+    let text = line(&dot)?;
     let own = top.join(text.trim().strip_prefix("gitdir:")?.trim());
-    let common = std::fs::read_to_string(own.join("commondir")).ok()?;
+    let common = line(&own.join("commondir"))?;
     Some((own.join(common.trim()).canonicalize().ok()?, inner))
+}
+
+/// The text of a small regular file. Anybody may have put a pipe or a device in its place.
+fn line(path: &Path) -> Option<String> {
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(LONGEST_LINE).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 fn file(folder: &Path) -> PathBuf {

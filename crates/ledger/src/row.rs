@@ -62,6 +62,6 @@ impl Row {
     /// # Errors
     /// When the body is not the JSON of an entry.
     pub fn entry(&self) -> Result<Entry, serde_json::Error> {
-        serde_json::from_str(&self.body)
+        Entry::read(&self.kind, &self.body)
     }
 }

@@ -177,6 +177,16 @@ struct Parsed {
     head: String,
 }
 
+/// Checks an exported file without importing it: every byte, the chain, and that what rows name is there. Returns the
+/// campaign id, the number of rows and the hash of the last one. `name` is for messages.
+///
+/// # Errors
+/// Where the file is damaged.
+pub fn check_export(name: &Path, bytes: &[u8]) -> Result<(String, u64, String), LedgerError> {
+    let parsed = parse(name, bytes)?;
+    Ok((parsed.campaign, parsed.rows.len() as u64, parsed.head))
+}
+
 /// Reads an exported file into a new ledger in the state folder.
 ///
 /// # Errors

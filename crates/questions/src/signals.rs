@@ -84,7 +84,7 @@ registry! {
     scenarios Int "scenarios" Score "scenarios of the campaign";
     geomean Double "1" Score "the incumbent's geomean against the seed; 1 without an incumbent";
     goal_distance Double "1" Score "1 minus the worst ratio of reached to needed over unmet speedup clauses; 0 if there is none";
-    below_goal Int "scenarios" Score "scenarios that miss a speedup clause";
+    below_goal Int "scenarios" Score "scenarios that miss a clause of the goal";
     unresolved Int "scenarios" Score "scenarios whose interval is wider than a clause's margin";
     fallbacks Int "scenarios" Score "scenarios that the incumbent leaves to a fallback";
     fallback_rise Int "scenarios" Score "fallbacks of the last evaluation above those of the incumbent";
@@ -115,7 +115,7 @@ registry! {
 
     failing Int "scenarios" Truth "scenarios that failed when they were last evaluated";
     fail_streak Int "evaluations" Truth "evaluations in a row with a failing scenario, up to the last";
-    same_scenario_fails Int "evaluations" Truth "evaluations in a row in which one and the same scenario fails, up to the last";
+    same_scenario_fails Int "candidates" Truth "candidates in a row in which one and the same scenario fails, up to the last";
     intermittent Bool "1" Truth "whether the same candidate has passed and failed";
     unproven Int "scenarios" Truth "scenarios of the last evaluation with an anomaly that is not cleared";
     error_ratio_max Double "1" Truth "largest error over its bound in the last evaluation";
@@ -131,8 +131,8 @@ registry! {
     since_promotion Int "evaluations" Conduct "evaluations since the last promotion, or since the start";
     minutes_since_promotion Int "minutes" Conduct "active time since the last promotion, or since the start";
     promotions_without_step_check Int "promotions" Conduct "promotions whose gain no second measurement confirmed step by step";
-    stop_attempts Int "attempts" Conduct "attempts to stop with the goal unmet since the last promotion";
-    reverts Int "edits" Conduct "edits that brought back an earlier state, in the last twenty";
+    stop_attempts Int "attempts" Conduct "attempts to stop that were refused since the last promotion";
+    reverts Int "edits" Conduct "edits that brought back an earlier state, in the last ten";
     layer_run Int "hypotheses" Conduct "latest hypotheses in a row that are about one layer";
     layers_seen Int "layers" Conduct "layers that some hypothesis was about";
     hypotheses Int "hypotheses" Conduct "hypotheses";

@@ -403,9 +403,15 @@ fn why(s: &ScenarioVerdict, otherwise: &str) -> String {
         .map_or_else(|| otherwise.to_owned(), |f| format!("{} ({})", f.message, f.defence))
 }
 
-/// Whether a ratio's numbers are numbers, in order.
+/// Ends of an interval that are farther apart than this are no measurement.
+const WIDEST: f64 = 1e6;
+
+/// Whether a ratio's numbers are numbers, in order, and an interval that something was measured by.
 fn sound(r: &Ratio) -> bool {
-    [r.point, r.lo, r.hi].iter().all(|x| x.is_finite() && *x > 0.0) && r.lo <= r.point && r.point <= r.hi
+    [r.point, r.lo, r.hi].iter().all(|x| x.is_finite() && *x > 0.0)
+        && r.lo <= r.point
+        && r.point <= r.hi
+        && r.hi / r.lo <= WIDEST
 }
 
 /// The ratio if the scenario satisfies the clause. For a geomean the threshold is on the mean, so any sound ratio of a
