@@ -3,7 +3,9 @@
 //! `cargo xtask generate` writes, `cargo xtask generate --check` compares and fails on a difference.
 
 mod attention_grid;
+mod prove;
 mod reference;
+mod stop_speed;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -25,6 +27,20 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Prove that no agent gets an unearned win recorded, and that kill -9 loses nothing
+    Prove(prove::Prove),
+    /// Time the stop decision in a long ledger
+    StopSpeed {
+        /// The binary, a release build
+        #[arg(long, default_value = "target/release/kernelseek")]
+        binary: PathBuf,
+        /// Rows of the ledger
+        #[arg(long, default_value_t = 10_000)]
+        rows: u64,
+        /// The record
+        #[arg(long, default_value = "results/cpu/stop.json")]
+        record: PathBuf,
+    },
     /// Convert a published attention grid to the scenario lines of problems/attention_forward
     AttentionGrid {
         /// The grid, JSON
@@ -36,6 +52,11 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
+        Task::Prove(args) => prove::prove(&args, &root()),
+        Task::StopSpeed { binary, rows, record } => stop_speed::measure(&binary, &root(), rows).and_then(|value| {
+            let text = serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?;
+            std::fs::write(&record, text + "\n").map_err(|e| format!("{}: {e}", record.display()))
+        }),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

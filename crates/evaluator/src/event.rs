@@ -38,6 +38,11 @@ pub enum Event {
         /// Scenarios that will be evaluated.
         scenarios: usize,
     },
+    /// What follows is one more evaluation, made by the engine itself.
+    Again {
+        /// Why, in words.
+        why: String,
+    },
     /// A build begins.
     Building {
         /// What is built.

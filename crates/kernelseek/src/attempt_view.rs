@@ -2,6 +2,7 @@
 
 use crate::goal_view;
 use crate::style::Style;
+use crate::wrap::hanging;
 use kernelseek_supervisor::Attempt;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 const MOST: usize = 6;
 
 /// Renders what follows a verdict.
-pub(crate) fn render(attempt: &Attempt, style: Style) -> String {
+pub(crate) fn render(attempt: &Attempt, style: Style, width: usize) -> String {
     let mut text = String::new();
     for note in &attempt.notes {
         text.push_str(&format!("note: {note}\n"));
@@ -35,11 +36,11 @@ pub(crate) fn render(attempt: &Attempt, style: Style) -> String {
     } else {
         text.push_str(&format!("goal: {} of {} clauses unmet\n", unmet.len(), goal.clauses.len()));
         for clause in unmet.iter().take(MOST) {
-            let first = clause.misses.first().map_or_else(String::new, |m| {
-                let name = if m.scenario.is_empty() { String::new() } else { format!("{}: ", m.scenario) };
-                format!("  {}", style.faint(&format!("{name}{}", m.message)))
-            });
-            text.push_str(&format!("  {} {}{first}\n", style.bad("✗"), clause.clause));
+            text.push_str(&format!("  {} {}\n", style.bad("✗"), clause.clause));
+            if let Some(miss) = clause.misses.first() {
+                let name = if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
+                text.push_str(&hanging("      ", &style.faint(&format!("{name}{}", miss.message)), width));
+            }
         }
     }
     if let Some(ended) = &attempt.ended {
@@ -47,7 +48,7 @@ pub(crate) fn render(attempt: &Attempt, style: Style) -> String {
     }
     if let Some(question) = &attempt.question {
         text.push('\n');
-        text.push_str(&goal_view::question(question, style));
+        text.push_str(&goal_view::question(question, style, width));
     }
     text
 }

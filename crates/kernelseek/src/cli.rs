@@ -86,7 +86,7 @@ pub enum Command {
     Status(Status),
     /// Show what happened in the campaign
     Log(Log),
-    /// Ask the agent a question, or show the one that is open
+    /// Ask the agent a question, or show the one that is open or due
     Ask(Ask),
     /// State what an edit is expected to do, before making it
     Hypothesis(Hypothesis),

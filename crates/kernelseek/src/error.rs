@@ -128,6 +128,7 @@ impl From<SupervisorError> for CommandError {
             | SupervisorError::Ledger(LedgerError::Damaged { .. } | LedgerError::Newer { .. }) => Kind::Input,
             SupervisorError::NoCampaign(_)
             | SupervisorError::NotSealed(_)
+            | SupervisorError::StateInside { .. }
             | SupervisorError::ReasonNeeded(_)
             | SupervisorError::NoQuestion(_)
             | SupervisorError::Answer(_)

@@ -1,6 +1,7 @@
 //! Goals, decisions and questions as a person reads them.
 
 use crate::style::Style;
+use crate::wrap::hanging;
 use kernelseek_campaign::{StopDecision, StopRule};
 use kernelseek_core::goal::{ClauseJudgement, Judgement};
 use kernelseek_supervisor::Question;
@@ -9,7 +10,7 @@ use kernelseek_supervisor::Question;
 const MOST: usize = 12;
 
 /// A stop decision: a headline, then the goal.
-pub(crate) fn decision(decision: &StopDecision, style: Style) -> String {
+pub(crate) fn decision(decision: &StopDecision, style: Style, width: usize) -> String {
     let head = match decision.rule {
         StopRule::Met => style.good("MET"),
         StopRule::Ended | StopRule::Budget => style.doubtful("OVER"),
@@ -17,33 +18,33 @@ pub(crate) fn decision(decision: &StopDecision, style: Style) -> String {
         _ => style.doubtful("OPEN"),
     };
     match &decision.judgement {
-        None => format!("{head}  {}\n", decision.reason),
+        None => hanging(&format!("{head}  "), &decision.reason, width),
         Some(judgement) => {
             let first = decision.reason.lines().next().unwrap_or_default();
-            format!("{head}  {first}\n{}", goal(judgement, style))
+            format!("{}{}", hanging(&format!("{head}  "), first, width), goal(judgement, style, width))
         }
     }
 }
 
 /// A judged goal.
-pub(crate) fn goal(judgement: &Judgement, style: Style) -> String {
+pub(crate) fn goal(judgement: &Judgement, style: Style, width: usize) -> String {
     let mut text = String::new();
     for clause in &judgement.clauses {
         text.push_str(&line(clause, style));
         for miss in clause.misses.iter().take(MOST) {
             let name = if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
-            text.push_str(&format!("      {name}{}\n", miss.message));
+            text.push_str(&hanging("      ", &format!("{name}{}", miss.message), width));
         }
         if clause.misses.len() > MOST {
             text.push_str(&format!("      and {} more (--json lists them)\n", clause.misses.len() - MOST));
         }
     }
     for blocker in &judgement.blockers {
-        text.push_str(&format!("  {} {}\n", style.bad("✗"), blocker.message));
-        text.push_str(&format!("      {} {}\n", style.strong("next:"), blocker.next));
+        text.push_str(&hanging(&format!("  {} ", style.bad("✗")), &blocker.message, width));
+        text.push_str(&hanging(&format!("      {} ", style.strong("next:")), &blocker.next, width));
     }
     for warning in &judgement.warnings {
-        text.push_str(&format!("  {} {warning}\n", style.doubtful("!")));
+        text.push_str(&hanging(&format!("  {} ", style.doubtful("!")), warning, width));
     }
     text
 }
@@ -61,22 +62,21 @@ fn line(clause: &ClauseJudgement, style: Style) -> String {
 }
 
 /// A question, in a frame that an agent and a person both notice.
-pub(crate) fn question(question: &Question, style: Style) -> String {
+pub(crate) fn question(question: &Question, style: Style, width: usize) -> String {
     let from = if question.person { "a person asks" } else { "question" };
-    let mut text = format!(
-        "{} {}\n  {}\n",
-        style.strong(&format!("{from}:")),
-        style.faint(&format!("({}, row {})", question.reason, question.row)),
-        style.strong(&question.question)
+    let mut text = hanging(
+        &format!("{} ", style.strong(&format!("{from}:"))),
+        &style.faint(&format!("({}, row {})", question.reason, question.row)),
+        width,
     );
+    text.push_str(&hanging("  ", &style.strong(&question.question), width));
     for evidence in &question.evidence {
-        text.push_str(&format!("  {} {evidence}\n", style.faint("counts as an answer:")));
+        text.push_str(&hanging(&format!("  {} ", style.faint("counts as an answer:")), evidence, width));
     }
     if !question.fields.is_empty() {
-        text.push_str(&format!("  {} {}\n", style.faint("as JSON:"), question.fields));
+        text.push_str(&hanging(&format!("  {} ", style.faint("as JSON:")), &question.fields, width));
     }
-    text.push_str(&style.faint(
-        "  answer with `kernelseek answer`, then say what you expect with `kernelseek hypothesis` before you edit\n",
-    ));
+    let next = "answer with `kernelseek answer`, then say what you expect with `kernelseek hypothesis` before you edit";
+    text.push_str(&hanging("  ", &style.faint(next), width));
     text
 }

@@ -18,6 +18,7 @@ mod status_view;
 mod style;
 mod table;
 mod verdict_view;
+mod wrap;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -2,6 +2,7 @@
 
 use crate::status_view::ago;
 use crate::style::Style;
+use crate::wrap::wrap;
 use kernelseek_core::verdict::{Ratio, Word};
 use kernelseek_ledger::entry::{Evaluated, Led, Purpose, QuestionFrom};
 use kernelseek_ledger::{Entry, Row};
@@ -22,39 +23,6 @@ pub(crate) fn line(row: &Row, now_ms: i64, style: Style, width: usize) -> String
         out.push_str(&format!("{}{more}\n", " ".repeat(MARGIN - 2)));
     }
     out
-}
-
-/// Breaks at spaces; existing line breaks stay. Escape codes are not counted.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    for line in text.lines() {
-        let mut here = String::new();
-        for word in line.split(' ') {
-            if !here.is_empty() && visible(&here) + 1 + visible(word) > width {
-                out.push(std::mem::take(&mut here));
-            }
-            if !here.is_empty() {
-                here.push(' ');
-            }
-            here.push_str(word);
-        }
-        out.push(here);
-    }
-    out
-}
-
-fn visible(text: &str) -> usize {
-    let mut count = 0;
-    let mut escape = false;
-    for c in text.chars() {
-        match c {
-            '\x1b' => escape = true,
-            'm' if escape => escape = false,
-            _ if escape => {}
-            _ => count += 1,
-        }
-    }
-    count
 }
 
 fn ratio(r: Option<Ratio>) -> String {
@@ -213,16 +181,4 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
 /// The first two lines, which hold what a reason says and the first thing that it names.
 fn first(text: &str) -> String {
     text.lines().take(2).map(|l| l.trim_start_matches(['-', ' '])).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_at_spaces_and_colours_take_no_room() {
-        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrap("a\nb c", 8), ["a", "b c"]);
-        assert_eq!(wrap("\x1b[32mone\x1b[0m two", 7), ["\x1b[32mone\x1b[0m two"]);
-    }
 }

@@ -61,6 +61,7 @@ impl Sink for Progress {
                 let plural = if *scenarios == 1 { "" } else { "s" };
                 self.step(format!("{name}: {scenarios} scenario{plural}"), true);
             }
+            Event::Again { why } => self.step(why.clone(), true),
             Event::Building { side } => self.step(format!("building the {}", side.as_str()), false),
             Event::Built { side, cached, seconds } => {
                 let how = if *cached { "cached".to_owned() } else { format!("{seconds:.1} s") };

@@ -3,6 +3,7 @@
 use crate::goal_view;
 use crate::style::Style;
 use crate::table;
+use crate::wrap::hanging;
 use kernelseek_core::verdict::{Ratio, Word};
 use kernelseek_supervisor::{Standing, Status};
 
@@ -27,7 +28,9 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
     for change in &s.changes {
         text.push_str(&format!("  {} changed since the seal: {change}\n", style.bad("✗")));
     }
-    let field = |name: &str, value: &str| format!("  {} {value}\n", style.faint(&format!("{name:<10}")));
+    let field = |name: &str, value: &str| {
+        hanging(&format!("  {} ", style.faint(&format!("{name:<10}"))), value, width)
+    };
     let incumbent = match &s.incumbent {
         None => "the seed, 1.000×".to_owned(),
         Some(i) => standing(i, now_ms, style),
@@ -77,7 +80,7 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
         text.push_str(&field("end", &format!("{head}: {}", ended.reason)));
     }
     text.push('\n');
-    text.push_str(&goal_view::decision(&s.stop, style));
+    text.push_str(&goal_view::decision(&s.stop, style, width));
     if s.stop.judgement.is_none() {
         for warning in &s.warnings {
             text.push_str(&format!("  {} {warning}\n", style.doubtful("!")));
@@ -85,7 +88,7 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
     }
     if let Some(question) = &s.open_question {
         text.push('\n');
-        text.push_str(&goal_view::question(question, style));
+        text.push_str(&goal_view::question(question, style, width));
     } else if s.hypothesis_due {
         text.push_str(&format!(
             "{} state what you expect with `kernelseek hypothesis`\n",
@@ -102,12 +105,12 @@ fn standing(s: &Standing, now_ms: i64, style: Style) -> String {
         other => style.doubtful(other.as_str()),
     };
     let ratio = s.geomean.map_or_else(|| "no ratio".to_owned(), |r| interval(&r));
-    let sources = if s.current { "the sources as they are" } else { "sources have changed since" };
+    let sources = if s.current { "" } else { " · sources have changed since" };
     let hash = &s.candidate_hash[..s.candidate_hash.len().min(10)];
     format!(
         "{ratio}  {word} {}  {}",
         s.tier,
-        style.faint(&format!("{hash} · row {} · {} · {sources}", s.row, ago(now_ms - s.at_ms)))
+        style.faint(&format!("{hash} · row {} · {}{sources}", s.row, ago(now_ms - s.at_ms)))
     )
 }
 

@@ -1,14 +1,19 @@
 //! Asking: a person's question first, else one of the bank, else a silence; and what the agent answers.
 
 use crate::error::SupervisorError;
+use crate::files::plain;
 use crate::supervised::{Campaign, draw, now_ms};
-use kernelseek_campaign::{Occasion, signals};
+use kernelseek_campaign::{Action, Ask, Occasion, signals};
 use kernelseek_core::decision::{DecisionPoint, Layer};
 use kernelseek_ledger::entry::{self, Answered, Hypothesis, PersonAsked, QuestionFrom};
 use kernelseek_ledger::{Batch, Entry};
 use kernelseek_questions::{Asked, Bank, Choice, Opportunity, Policy};
 use serde::{Deserialize, Serialize};
 
+/// Longest words that are kept, in characters.
+const LONGEST: usize = 2_000;
+/// Largest object that is handed in, as JSON, in bytes.
+const LARGEST: usize = 256 << 10;
 /// The platform that entries apply to.
 const TARGET: &str = "cpu";
 
@@ -36,7 +41,7 @@ pub struct Question {
 }
 
 impl Question {
-    fn of(row: u64, asked: &entry::Asked) -> Self {
+    fn of(row: u64, asked: &Ask) -> Self {
         Self {
             row,
             point: asked.point,
@@ -116,10 +121,10 @@ impl Campaign {
                 asked.fields = chosen.outline();
             }
         }
-        let silent = asked.is_silence();
-        let rows = self.append(Batch::of(Entry::Asked(Box::new(asked.clone()))), now_ms())?;
-        let row = rows.first().map_or(0, |r| r.seq);
-        Ok((!silent).then(|| Question::of(row, &asked)))
+        let rows = self.append(Batch::of(Entry::Asked(Box::new(asked))), now_ms())?;
+        // Read back from the board, which is what the ledger says now.
+        let asked = rows.first().and_then(|row| self.board.asks.iter().rev().find(|a| a.row == row.seq));
+        Ok(asked.filter(|a| !a.what.is_silence()).map(|a| Question::of(a.row, &a.what)))
     }
 
     /// What was asked of the bank so far, as its selection reads it.
@@ -155,13 +160,28 @@ impl Campaign {
         self.board.open_question().map(|a| Question::of(a.row, &a.what))
     }
 
+    /// The question that waits for an answer; without one, the one that is due now, if the campaign is at a decision
+    /// point. Asking is written down, as is a silence.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn question_now(&mut self) -> Result<Option<Question>, SupervisorError> {
+        if let Some(open) = self.open_question() {
+            return Ok(Some(open));
+        }
+        match self.with_scene(|scene| scene.next())? {
+            Some(Action::Ask(occasion)) => self.ask(&occasion),
+            _ => Ok(None),
+        }
+    }
+
     /// A person's question, asked at the next occasion before any other.
     ///
     /// # Errors
     /// When the ledger cannot be written.
     pub fn person_asks(&mut self, question: &str) -> Result<u64, SupervisorError> {
         self.in_force()?;
-        let entry = PersonAsked { question: question.trim().to_owned() };
+        let entry = PersonAsked { question: plain(question, LONGEST) };
         let rows = self.append(Batch::of(Entry::PersonAsked(entry)), now_ms())?;
         Ok(rows.first().map_or(0, |r| r.seq))
     }
@@ -177,7 +197,7 @@ impl Campaign {
         expect: Option<f64>,
     ) -> Result<u64, SupervisorError> {
         self.in_force()?;
-        let entry = Hypothesis { text: text.trim().to_owned(), layer, expect };
+        let entry = Hypothesis { text: plain(text, LONGEST), layer, expect };
         let rows = self.append(Batch::of(Entry::Hypothesis(entry)), now_ms())?;
         Ok(rows.first().map_or(0, |r| r.seq))
     }
@@ -192,6 +212,12 @@ impl Campaign {
         text: &str,
         artefact: serde_json::Map<String, serde_json::Value>,
     ) -> Result<Answered, SupervisorError> {
+        if serde_json::to_vec(&artefact)?.len() > LARGEST {
+            return Err(SupervisorError::Answer(format!(
+                "what is handed in is larger than {} KiB",
+                LARGEST >> 10
+            )));
+        }
         let asked = match question {
             None => self.board.open_question().cloned(),
             Some(row) => self.board.asks.iter().find(|a| a.row == row && !a.what.is_silence()).cloned(),
@@ -221,8 +247,7 @@ impl Campaign {
                 }
             }
         };
-        let answered =
-            Answered { question: asked.row, text: text.trim().to_owned(), artefact, accepted, why };
+        let answered = Answered { question: asked.row, text: plain(text, LONGEST), artefact, accepted, why };
         self.append(Batch::of(Entry::Answered(answered.clone())), now_ms())?;
         Ok(answered)
     }

@@ -1,14 +1,16 @@
 //! One attempt: evaluate, write, and do what the machine says until it waits for the agent again.
 
 use crate::asking::Question;
+use crate::copies::Copied;
 use crate::error::SupervisorError;
+use crate::files;
 use crate::supervised::{Campaign, fresh_secret, now_ms};
 use kernelseek_campaign::{Action, edit};
 use kernelseek_core::finding::Severity;
 use kernelseek_core::goal::Judgement;
 use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::evaluate::{self, Evaluation};
-use kernelseek_evaluator::event::Sink;
+use kernelseek_evaluator::event::{Event, Sink};
 use kernelseek_evaluator::session::Session;
 use kernelseek_evaluator::settings::{Mode, Settings, Tier};
 use kernelseek_inspect::PathClass;
@@ -75,14 +77,16 @@ pub struct Attempt {
 }
 
 /// An evaluation to make.
-pub(crate) struct Job<'a> {
+pub(crate) struct Job {
     pub(crate) purpose: Purpose,
     pub(crate) problem: PathBuf,
     pub(crate) candidate: PathBuf,
     /// Folder that source paths are relative to.
-    pub(crate) root: &'a Path,
+    pub(crate) root: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) led: bool,
+    /// It did not compile when it was copied, so that there is no copy; if it does now, that proves nothing.
+    pub(crate) broken: bool,
 }
 
 impl Campaign {
@@ -110,14 +114,14 @@ impl Campaign {
         settings.calibrate = request.tier != Tier::Quick;
         settings.mode = request.mode;
         settings.only.clone_from(&request.only);
-        let root = self.site.folder.clone();
         let job = Job {
             purpose: Purpose::Attempt,
             problem: self.site.problem(),
-            candidate: self.site.candidate(),
-            root: &root,
+            candidate: self.own_candidate()?,
+            root: self.site.folder.clone(),
             settings: settings.clone(),
             led,
+            broken: false,
         };
         let (row, evaluation) = self.run(job, sink)?;
         let mut attempt = Attempt {
@@ -131,6 +135,10 @@ impl Campaign {
             ended: None,
             notes: Vec::new(),
         };
+        if let Some(ended) = &self.board.ended {
+            let reason = &ended.what.reason;
+            attempt.notes.push(format!("the campaign has ended ({reason}): nothing is promoted until it is sealed again"));
+        }
         if self.clock_behind_ms > 2_000 {
             attempt.notes.push(format!(
                 "the clock is {:.0} s behind the last row; rows keep their order",
@@ -156,17 +164,21 @@ impl Campaign {
     ) -> Result<(), SupervisorError> {
         while let Some(action) = self.with_scene(|scene| scene.next())? {
             match action {
-                Action::Confirm { .. } => {
+                Action::Confirm { first } => {
+                    let why = "it may become the incumbent: measuring it a second time, independently";
+                    sink.on(&Event::Again { why: why.to_owned() });
                     let settings = Settings { secret: fresh_secret()?, ..settings.clone() };
-                    self.again(Purpose::Confirm, settings, led, sink)?;
+                    self.again(Purpose::Confirm, first, settings, led, sink)?;
                 }
-                Action::Remeasure { scenarios, pairs_factor, confidence, .. } => {
+                Action::Remeasure { first, scenarios, pairs_factor, confidence } => {
+                    let why = format!("{} seem to have fallen: measuring them again", scenarios.join(", "));
+                    sink.on(&Event::Again { why });
                     let mut settings =
                         Settings { secret: fresh_secret()?, only: scenarios, ..settings.clone() };
                     settings.tier = Tier::Default;
                     settings.effort.pairs *= pairs_factor;
                     settings.effort.confidence = confidence.max(settings.effort.confidence);
-                    self.again(Purpose::Remeasure, settings, led, sink)?;
+                    self.again(Purpose::Remeasure, first, settings, led, sink)?;
                 }
                 Action::Promote { first, evaluated, candidate_hash, geomean, before } => {
                     attempt.promoted = true;
@@ -194,24 +206,32 @@ impl Campaign {
         Ok(())
     }
 
-    /// Evaluates the candidate once more; a failure of the harness is in the ledger and ends the contest.
+    /// Evaluates the sources of row `first` once more; a failure of the harness is in the ledger and ends the contest.
     fn again(
         &mut self,
         purpose: Purpose,
+        first: u64,
         settings: Settings,
         led: bool,
         sink: &mut dyn Sink,
     ) -> Result<(), SupervisorError> {
-        let root = self.site.folder.clone();
-        let job = Job {
+        let Some(facts) = self.board.evaluation(first).map(|e| e.facts.clone()) else { return Ok(()) };
+        // A led agent cannot reach what was kept. Attached, the files are taken as they are.
+        let place = if led { Some(self.place()?) } else { None };
+        let here = Job {
             purpose,
             problem: self.site.problem(),
             candidate: self.site.candidate(),
-            root: &root,
+            root: self.site.folder.clone(),
             settings,
             led,
+            broken: false,
         };
-        match self.run(job, sink) {
+        let job = match &place {
+            Some(place) => self.kept_job(&place.0, &facts.sources, &facts.candidate, here)?,
+            None => here,
+        };
+        match self.run_in(job, sink) {
             Err(SupervisorError::Ledger(error)) => Err(error.into()),
             _ => Ok(()),
         }
@@ -248,6 +268,23 @@ impl Campaign {
         Ok(())
     }
 
+    /// Evaluates the candidate of an attempt: for a led agent, a copy of it that the agent cannot reach.
+    fn run(&mut self, job: Job, sink: &mut dyn Sink) -> Result<(u64, Evaluation), SupervisorError> {
+        if !job.led {
+            return self.run_in(job, sink);
+        }
+        let place = self.place()?;
+        let problem = place.0.join("problem");
+        self.restore_problem(&problem)?;
+        match self.copy_candidate(&place.0, &problem, &job.settings)? {
+            Copied::Whole { root, candidate } => self.run_in(Job { problem, candidate, root, ..job }, sink),
+            Copied::Broken { state_dir } => {
+                let settings = Settings { state_dir, ..job.settings };
+                self.run_in(Job { problem, settings, broken: true, ..job }, sink)
+            }
+        }
+    }
+
     /// Ends evaluations that died without an end. The caller holds the evaluation lock, so nobody is running them.
     pub(crate) fn recover(&mut self) -> Result<(), SupervisorError> {
         // What others wrote while this process waited for the lock counts.
@@ -257,17 +294,18 @@ impl Campaign {
             let why = format!("process {pid} ended before there was a verdict");
             self.append(Batch::of(Entry::Abandoned(Abandoned { started, why })), now_ms())?;
         }
+        self.remove_places();
         self.load_seal()
     }
 
     /// Evaluates and writes both ends of it.
-    pub(crate) fn run(
+    pub(crate) fn run_in(
         &mut self,
-        job: Job<'_>,
+        job: Job,
         sink: &mut dyn Sink,
     ) -> Result<(u64, Evaluation), SupervisorError> {
         let relative =
-            job.candidate.strip_prefix(job.root).unwrap_or(&job.candidate).to_string_lossy().into_owned();
+            job.candidate.strip_prefix(&job.root).unwrap_or(&job.candidate).to_string_lossy().into_owned();
         let started = Started {
             candidate: relative,
             tier: tier_name(job.settings.tier).to_owned(),
@@ -280,6 +318,7 @@ impl Campaign {
             .map_err(SupervisorError::from)
             .and_then(|mut session| {
                 let evaluation = evaluate::evaluate(&mut session, &job.settings, sink)?;
+                self.still_sealed(&job, &session)?;
                 Ok((session, evaluation))
             });
         let (session, evaluation) = match outcome {
@@ -295,10 +334,23 @@ impl Campaign {
         Ok((rows.last().map_or(0, |r| r.seq), evaluation))
     }
 
+    /// What was measured is what the row will say: the sealed problem, and sources that did not change meanwhile.
+    fn still_sealed(&self, job: &Job, session: &Session) -> Result<(), SupervisorError> {
+        if job.broken && session.candidate_build().is_some() {
+            let changed = std::io::Error::other("it changed while it was being built; evaluate again");
+            return Err(SupervisorError::file(&job.candidate, changed));
+        }
+        if job.led {
+            return Ok(());
+        }
+        let changes = self.changes()?;
+        if changes.is_empty() { Ok(()) } else { Err(SupervisorError::SealBroken(changes)) }
+    }
+
     fn batch(
         &self,
         begun: u64,
-        job: &Job<'_>,
+        job: &Job,
         started: Started,
         session: &Session,
         evaluation: &Evaluation,
@@ -311,13 +363,13 @@ impl Campaign {
             if sources.is_empty() {
                 main = String::from_utf8_lossy(&bytes).into_owned();
             }
-            let path = path.strip_prefix(job.root).unwrap_or(path).to_string_lossy().into_owned();
+            let path = path.strip_prefix(&job.root).unwrap_or(path).to_string_lossy().into_owned();
             sources.push(KeptFile { path, hash: batch.keep(Artefact::new(Kind::Source, bytes)) });
         };
         match session.candidate_build() {
             // The copies that the build read, not the files: those may have changed since.
             Some(build) => {
-                let folder = job.candidate.parent().unwrap_or(job.root);
+                let folder = job.candidate.parent().unwrap_or(&job.root);
                 for file in build.sources.iter().filter(|f| f.class == PathClass::Workspace) {
                     let copy = build.stored_sources.join("workspace").join(&file.name);
                     let bytes = std::fs::read(&copy).map_err(|e| SupervisorError::file(&copy, e))?;
@@ -325,7 +377,7 @@ impl Campaign {
                 }
             }
             // What does not compile is still what was evaluated.
-            None => keep(&job.candidate, std::fs::read(&job.candidate).unwrap_or_default(), &mut batch),
+            None => keep(&job.candidate, files::read(&job.candidate).unwrap_or_default(), &mut batch),
         }
         let edit = self.edit(&sources, &main);
         let library = session

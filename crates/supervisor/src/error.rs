@@ -31,6 +31,14 @@ pub enum SupervisorError {
     /// The campaign was never sealed.
     #[error("the campaign in {0} is not sealed yet")]
     NotSealed(PathBuf),
+    /// The state lies where whoever edits the kernel edits it too.
+    #[error("the state folder {state} lies inside the campaign's folder {workspace}")]
+    StateInside {
+        /// The state folder.
+        state: PathBuf,
+        /// The campaign's folder.
+        workspace: PathBuf,
+    },
     /// What results rest on has changed.
     #[error("the seal is broken: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     SealBroken(Vec<Change>),
@@ -114,6 +122,9 @@ impl SupervisorError {
                 "write a campaign.toml beside the candidate; docs/guides/campaigns.md shows one"
             }
             Self::NotSealed(_) => "run `kernelseek seal` there",
+            Self::StateInside { .. } => {
+                "name a folder outside with `--state-dir DIR`: the ledger must not lie where the kernel is edited"
+            }
             Self::SealBroken(_) => {
                 "undo the change, or seal again with `kernelseek seal --because \"…\"`, which makes earlier results STALE"
             }

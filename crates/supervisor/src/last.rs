@@ -7,10 +7,10 @@ use kernelseek_campaign::Evaluation;
 use kernelseek_core::goal::Judgement;
 use kernelseek_evaluator::event::Sink;
 use kernelseek_evaluator::settings::{Effort, Settings, Tier};
-use kernelseek_ledger::entry::{Ended, KeptFile, Purpose};
+use kernelseek_ledger::entry::{Ended, Purpose};
 use kernelseek_ledger::{Batch, Busy, Entry};
 use serde::{Deserialize, Serialize};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What came of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,11 +62,8 @@ impl Campaign {
         if evaluation.facts.candidate_hash.is_empty() {
             return Ok(Outcome::unmet("the candidate does not build"));
         }
-        let place = self.ledger.folder().join(format!("last-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&place);
-        let outcome = self.last_in(&place, &evaluation, base, sink);
-        let _ = std::fs::remove_dir_all(&place);
-        outcome
+        let place = self.place()?;
+        self.last_in(&place.0, &evaluation, base, sink)
     }
 
     fn last_in(
@@ -76,10 +73,6 @@ impl Campaign {
         base: &Settings,
         sink: &mut dyn Sink,
     ) -> Result<Outcome, SupervisorError> {
-        let sealed = self.board.seal().map(|s| s.what.problem.clone()).unwrap_or_default();
-        let (problem, work) = (place.join("problem"), place.join("work"));
-        self.restore(&sealed, &problem)?;
-        self.restore(&evaluation.facts.sources, &work)?;
         let mut settings =
             Settings { tier: Tier::Full, effort: Effort::of(Tier::Full), ..self.settings(base)? };
         settings.calibrate = true;
@@ -87,14 +80,16 @@ impl Campaign {
         settings.secret = fresh_secret()?;
         let job = Job {
             purpose: Purpose::Final,
-            problem,
-            candidate: work.join(&evaluation.facts.candidate),
-            root: &work,
+            problem: PathBuf::new(),
+            candidate: PathBuf::new(),
+            root: PathBuf::new(),
             settings,
             led: true,
+            broken: false,
         };
+        let job = self.kept_job(place, &evaluation.facts.sources, &evaluation.facts.candidate, job)?;
         debug_assert_eq!(tier_name(job.settings.tier), "full");
-        let (row, made) = self.run(job, sink)?;
+        let (row, made) = self.run_in(job, sink)?;
         let goal = self.judge_row(row)?;
         let same = made.verdict.candidate_hash == evaluation.facts.candidate_hash;
         let met = goal.met && same;
@@ -111,32 +106,4 @@ impl Campaign {
         }
         Ok(Outcome { met, reason, row: Some(row), goal: Some(goal), verdict: Some(made.verdict) })
     }
-
-    /// Writes kept files into a folder of the state.
-    fn restore(&self, files: &[KeptFile], folder: &Path) -> Result<(), SupervisorError> {
-        for file in files {
-            let path = place_in(folder, &file.path)?;
-            let unreadable = |why: String| SupervisorError::Unreadable { what: file.path.clone(), why };
-            let bytes =
-                self.ledger.artefact(&file.hash)?.ok_or_else(|| unreadable("it was dropped".to_owned()))?;
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(|e| SupervisorError::file(parent, e))?;
-            }
-            std::fs::write(&path, bytes).map_err(|e| SupervisorError::file(&path, e))?;
-        }
-        Ok(())
-    }
-}
-
-/// `relative` in `folder`, refused if it leads out of it.
-fn place_in(folder: &Path, relative: &str) -> Result<PathBuf, SupervisorError> {
-    let inside =
-        Path::new(relative).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
-    if inside && !relative.is_empty() {
-        return Ok(folder.join(relative));
-    }
-    Err(SupervisorError::Unreadable {
-        what: relative.to_owned(),
-        why: "it lies outside the campaign's folder; keep every source inside it".to_owned(),
-    })
 }

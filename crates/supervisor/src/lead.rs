@@ -3,6 +3,7 @@
 use crate::attempt::Attempt;
 use crate::error::SupervisorError;
 use crate::last::Outcome;
+use crate::reach;
 use crate::server::{Happening, Listening};
 use crate::site::Site;
 use crate::stop::Stop;
@@ -21,6 +22,10 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+/// Name of the folder with the socket and the copy of this program.
+const OWN: &str = "led";
+/// Name of the agent's folder for temporary files.
+const TEMPORARY: &str = "kernelseek-agent";
 /// How often happenings are passed on while the agent works.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -104,9 +109,23 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn make(parent: &Path, name: &str) -> Result<Self, SupervisorError> {
         let tail: String = fresh_secret()?.iter().take(6).map(|b| format!("{b:02x}")).collect();
-        let path = parent.join(format!("{name}-{tail}"));
+        let path = parent.join(format!("{name}-{}-{tail}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(|e| SupervisorError::file(&path, e))?;
         Ok(Self(path))
+    }
+}
+
+/// Removes the scratch folders in `parent` whose supervisors died.
+fn remove_scratch(parent: &Path, name: &str) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let pid = file
+            .to_str()
+            .and_then(|f| f.strip_prefix(name)?.strip_prefix('-')?.split('-').next()?.parse().ok());
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
+        if pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -128,16 +147,21 @@ pub fn lead(leading: Leading, watch: &mut dyn FnMut(Watched)) -> Result<LedOutco
         return Err(SupervisorError::SealBroken(changes));
     }
     agent::shield()?;
-    let own = Scratch::make(campaign.ledger.folder(), "led")?;
+    for (parent, name) in [(campaign.ledger.folder(), OWN), (leading.temporary.as_path(), TEMPORARY)] {
+        remove_scratch(parent, name);
+    }
+    let own = Scratch::make(campaign.ledger.folder(), OWN)?;
     // The agent can reach the file that this program was started from; it cannot reach the copy.
     let helper = own.0.join("kernelseek");
     std::fs::copy(&leading.base.helper, &helper)
         .and_then(|_| std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o700)))
         .map_err(|e| SupervisorError::file(&helper, e))?;
-    let base = Settings { helper, ..leading.base.clone() };
     let socket = own.0.join("socket");
     let listening = Listening::at(&socket)?;
-    let temporary = Scratch::make(&leading.temporary, "kernelseek-agent")?;
+    let temporary = Scratch::make(&leading.temporary, TEMPORARY)?;
+    let mut writable = leading.write.clone();
+    writable.extend([leading.site.folder.clone(), temporary.0.clone()]);
+    let base = reach::beyond(&writable, Settings { helper, ..leading.base.clone() })?;
     let agent = agent::start(spec(&leading, &socket, &temporary.0)?)?;
     let layers: Vec<String> = agent.layers().all().map(|(name, state)| format!("{name}: {state}")).collect();
     let fenced = agent.layers().complete();

@@ -6,10 +6,13 @@
 mod asking;
 mod attempt;
 pub mod client;
+mod copies;
 mod error;
+mod files;
 mod last;
 mod lead;
 pub mod protocol;
+mod reach;
 mod sealing;
 mod server;
 mod site;

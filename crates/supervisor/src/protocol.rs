@@ -61,7 +61,7 @@ pub enum AskKind {
         /// Its last words.
         words: String,
     },
-    /// Which question is open?
+    /// Which question is open, or due?
     Open,
 }
 

@@ -1,6 +1,7 @@
 //! Gathering the seal: once whole, with builds, when sealing; and quickly, by looking at files, whenever it is checked.
 
 use crate::error::SupervisorError;
+use crate::files;
 use crate::site::Site;
 use crate::supervised::{Campaign, now_ms};
 use kernelseek_core::campaign_file::CampaignFile;
@@ -109,7 +110,7 @@ fn campaign_parts(file: &CampaignFile, seal: &mut Seal) {
 }
 
 fn file_line(folder: &Path, relative: &str) -> String {
-    match std::fs::read(folder.join(relative)) {
+    match files::read(&folder.join(relative)) {
         Ok(bytes) => format!("{relative} {}", hash(&bytes)),
         Err(_) => format!("{relative} cannot be read"),
     }
@@ -151,7 +152,7 @@ fn generator_lines() -> [String; 2] {
 pub(crate) fn quick(sealed: &Seal, site: &Site) -> Seal {
     let folder = site.problem();
     let mut seal = Seal::default();
-    let text = std::fs::read_to_string(folder.join("problem.toml")).unwrap_or_default();
+    let text = files::read_text(&folder.join("problem.toml")).unwrap_or_default();
     problem_parts(&text, &mut seal);
     campaign_parts(&site.file, &mut seal);
     let lines = |part: &str| sealed.parts.get(part).map(|p| p.lines.clone()).unwrap_or_default();
@@ -176,7 +177,7 @@ pub(crate) fn quick(sealed: &Seal, site: &Site) -> Seal {
 }
 
 fn scenario_lines(set: &str, file: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let text = files::read_text(file).unwrap_or_default();
     std::iter::once(set.to_owned())
         .chain(text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned))
         .collect()
@@ -255,7 +256,10 @@ impl Campaign {
         let mut campaign = Self::open_or_create(site, state_dir)?;
         let before = campaign.sealed.take();
         let changes = before.as_ref().map_or_else(Vec::new, |s| s.seal.changes(&seal));
-        let warnings = site.file.goal.warnings();
+        let mut warnings = site.file.goal.warnings();
+        if let Some(folder) = &site.file.questions.bank {
+            warnings.extend(own_bank(&site.folder.join(folder))?);
+        }
         let result = |campaign: &Self, row, written, stale| Resealed {
             campaign: campaign.ledger.campaign().to_owned(),
             row,
@@ -310,6 +314,15 @@ impl Campaign {
     }
 }
 
+/// Loads a campaign's own questions, so that what is wrong with them is known before anything is asked, and returns what
+/// the lint says.
+fn own_bank(folder: &Path) -> Result<Vec<String>, SupervisorError> {
+    let wrong = |e: &dyn std::fmt::Display| SupervisorError::Bank(e.to_string());
+    let bank = kernelseek_questions::Bank::load(folder).map_err(|e| wrong(&e))?;
+    let found = kernelseek_questions::lint(&bank, None).map_err(|e| wrong(&e))?;
+    Ok(found.iter().map(|l| format!("question {}: {}", l.entry, l.diagnostic)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,6 +338,42 @@ mod tests {
         assert_eq!(seal.parts["held out"].lines, ["[held_out]", "share = 0.2"]);
         let lines: usize = seal.parts.values().map(|p| p.lines.len()).sum();
         assert_eq!(lines, text.lines().filter(|l| !l.is_empty()).count());
+    }
+
+    #[test]
+    fn a_look_at_the_files_sees_what_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("campaign.toml", "format = 1\nname = \"a\"\nproblem = \".\"\ncandidate = \"k.c\"\n[goal]\nclauses = [\"every correct\"]\n");
+        write("problem.toml", "name = \"x\"\n[tolerance]\nfactor = 2.0\n[constraints]\ndeny_headers = []\n");
+        write("all.jsonl", "{\"id\": \"s\"}\n");
+        write("reference.c", "int r;");
+        write("cc", "a compiler");
+        let site = Site::read(dir.path()).unwrap();
+        let mut sealed = Seal::default();
+        sealed.set("reference", [file_line(dir.path(), "reference.c")]);
+        sealed.set("scenarios", scenario_lines("set all from all.jsonl", &dir.path().join("all.jsonl")));
+        sealed.set("toolchain", ["some cc 1.0 (machine)".to_owned(), program_line(&dir.path().join("cc"))]);
+        let before = quick(&sealed, &site);
+        assert!(before.changes(&quick(&before, &site)).is_empty());
+        for (file, text, part) in [
+            ("problem.toml", "name = \"x\"\n[tolerance]\nfactor = 9.0\n[constraints]\ndeny_headers = []\n", "tolerance"),
+            ("all.jsonl", "{\"id\": \"t\"}\n", "scenarios"),
+            ("reference.c", "int s;", "reference"),
+            ("cc", "another compiler", "toolchain"),
+        ] {
+            let kept = std::fs::read_to_string(dir.path().join(file)).unwrap();
+            write(file, text);
+            let changes = before.changes(&quick(&before, &site));
+            assert_eq!(changes.iter().map(|c| c.part.as_str()).collect::<Vec<_>>(), [part], "{changes:?}");
+            if file == "cc" {
+                break;
+            }
+            write(file, &kept);
+        }
+        std::fs::remove_file(dir.path().join("reference.c")).unwrap();
+        let gone = before.changes(&quick(&before, &site));
+        assert!(gone.iter().any(|c| c.to_string().contains("reference.c cannot be read")), "{gone:?}");
     }
 
     #[test]

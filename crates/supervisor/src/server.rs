@@ -1,29 +1,39 @@
 //! The supervisor's side of the socket. Every connection opens the campaign for itself: there is no state that one
 //! could spoil for another, and the ledger orders what they write.
 
+use crate::attempt::Request;
 use crate::error::SupervisorError;
+use crate::files;
 use crate::protocol::{Ask, AskKind, Refusal, Reply, Say, VERSION, receive, send};
 use crate::site::Site;
 use crate::supervised::{Campaign, Openness, now_ms};
 use kernelseek_evaluator::event::Event;
 use kernelseek_evaluator::settings::Settings;
 use kernelseek_ledger::entry::Led;
-use kernelseek_ledger::{Batch, Busy, Entry};
+use kernelseek_ledger::{Batch, Busy, Entry, EvaluationLock};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections served at once; more are refused.
 const MOST: usize = 32;
 /// How long a connection may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Refusals of one run that are written down; more are only counted against whoever asks.
+const REFUSALS: usize = 100;
+/// Longest refusal in characters.
+const LONGEST_WHY: usize = 300;
+/// How often a request that waits for another looks again.
+const LOOK: Duration = Duration::from_millis(50);
+/// Longest that a request may wait for an evaluation of somebody else, in seconds.
+const LONGEST_WAIT_S: u64 = 3600;
 /// Longest path that a socket's address holds on Linux, with room for the end.
 const LONGEST_PATH: usize = 100;
 
@@ -90,7 +100,14 @@ impl Listening {
         let Self { path, listener } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let busy = Arc::new(AtomicUsize::new(0));
-        let shared = Arc::new(Shared { site, state_dir, settings });
+        let shared = Arc::new(Shared {
+            site,
+            state_dir,
+            settings,
+            stop: Arc::clone(&stop),
+            evaluating: Mutex::new(()),
+            refusals: AtomicUsize::new(0),
+        });
         let (stopping, count) = (Arc::clone(&stop), Arc::clone(&busy));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -142,6 +159,11 @@ struct Shared {
     site: Site,
     state_dir: PathBuf,
     settings: Settings,
+    /// The agent has left.
+    stop: Arc<AtomicBool>,
+    /// One evaluation at a time, so that those that wait can be told to stop waiting.
+    evaluating: Mutex<()>,
+    refusals: AtomicUsize,
 }
 
 impl Shared {
@@ -171,12 +193,44 @@ impl Shared {
     }
 
     fn refused(&self, stream: UnixStream, request: &str, why: &str, tell: &Sender<Happening>) {
+        let why = &files::plain(why, LONGEST_WHY);
+        if self.refusals.fetch_add(1, Ordering::SeqCst) >= REFUSALS {
+            return refuse(stream, why);
+        }
         let entry = Led::Refused { request: request.to_owned(), why: why.to_owned() };
         if let Ok(mut campaign) = Campaign::open(&self.site, &self.state_dir, Openness::Writing) {
             let _ = campaign.append(Batch::of(Entry::Led(entry)), now_ms());
         }
         let _ = tell.send(Happening::Refused(why.to_owned()));
         refuse(stream, why);
+    }
+
+    /// Waits until no other request of this agent is being evaluated.
+    fn turn(&self, request: &Request, out: &mut UnixStream) -> Result<MutexGuard<'_, ()>, SupervisorError> {
+        let start = Instant::now();
+        let mut told = false;
+        loop {
+            match self.evaluating.try_lock() {
+                Ok(turn) => return Ok(turn),
+                // What another request's end left is not shared.
+                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if self.stop.load(Ordering::SeqCst) {
+                return Err(SupervisorError::Refused("the agent has left".to_owned()));
+            }
+            if let Some(busy) = EvaluationLock::holder(&self.state_dir) {
+                if start.elapsed() >= Duration::from_secs(request.patience_s) {
+                    let seconds = (now_ms() - busy.since_ms).max(0) / 1000;
+                    return Err(SupervisorError::Busy { busy, seconds });
+                }
+                if !told {
+                    let _ = send(out, &Say::Waiting(busy));
+                    told = true;
+                }
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     fn answer(
@@ -189,7 +243,9 @@ impl Shared {
         let site = Site::read(&self.site.folder)?;
         let mut campaign = Campaign::open(&site, &self.state_dir, Openness::Writing)?;
         match ask {
-            AskKind::Evaluate(request) => {
+            AskKind::Evaluate(mut request) => {
+                request.patience_s = request.patience_s.min(LONGEST_WAIT_S);
+                let _turn = self.turn(&request, out)?;
                 let mut waiting_out = out.try_clone().ok();
                 let mut sink = |event: &Event| {
                     let _ = send(out, &Say::Event(event.clone()));
@@ -215,7 +271,7 @@ impl Shared {
                 let _ = tell.send(Happening::Stop(Box::new(stop.clone())));
                 Ok(Reply::Stop(Box::new(stop)))
             }
-            AskKind::Open => Ok(Reply::Open(campaign.open_question())),
+            AskKind::Open => campaign.question_now().map(Reply::Open),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The folder with campaign.toml, as it is now.
 
 use crate::error::SupervisorError;
+use kernelseek_campaign::Board;
 use kernelseek_core::campaign_file::{self, CampaignFile};
+use kernelseek_ledger::registry::{self, Match};
+use kernelseek_ledger::{Access, Ledger};
 use std::path::{Path, PathBuf};
 
 /// A campaign's folder and file as they are on the disk.
@@ -26,13 +29,21 @@ impl Site {
         Self::read(folder).map(Some)
     }
 
+    /// The folder, `start` or one above it, that a campaign which has not ended knows as its workspace although there
+    /// is no campaign.toml.
+    #[must_use]
+    pub fn gone(start: &Path, state_dir: &Path) -> Option<PathBuf> {
+        let start = start.canonicalize().ok()?;
+        start.ancestors().find(|folder| is_workspace(folder, state_dir)).map(Path::to_owned)
+    }
+
     /// Reads the campaign file of `folder`.
     ///
     /// # Errors
     /// When it is malformed or cannot be read.
     pub fn read(folder: &Path) -> Result<Self, SupervisorError> {
         let path = folder.join(campaign_file::FILE);
-        let text = std::fs::read_to_string(&path).map_err(|e| SupervisorError::file(&path, e))?;
+        let text = crate::files::read_text(&path).map_err(|e| SupervisorError::file(&path, e))?;
         let file = campaign_file::parse_campaign(&path.display().to_string(), &text)
             .map_err(|e| SupervisorError::Malformed(Box::new(e)))?;
         Ok(Self { folder: folder.to_owned(), file })
@@ -55,4 +66,17 @@ impl Site {
     pub fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.folder).unwrap_or(path).to_string_lossy().into_owned()
     }
+}
+
+/// Whether a campaign that has not ended knows `folder` as its workspace.
+fn is_workspace(folder: &Path, state_dir: &Path) -> bool {
+    let look = registry::look(folder).and_then(|known| registry::find(state_dir, &known));
+    let Ok(Some(found)) = look else { return false };
+    if found.matched == Match::Worktree {
+        return false;
+    }
+    let mut board = Board::default();
+    let read = Ledger::open(&found.folder, Access::Read).and_then(|l| l.each(|row| board.apply(&row)));
+    // A ledger that cannot be read shows no end.
+    read.is_err() || board.ended.is_none()
 }

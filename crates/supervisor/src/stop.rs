@@ -2,6 +2,7 @@
 
 use crate::asking::Question;
 use crate::error::SupervisorError;
+use crate::files::plain;
 use crate::site::Site;
 use crate::supervised::{Campaign, Openness, now_ms};
 use kernelseek_campaign::{Action, Situation, StopDecision, StopRule};
@@ -52,7 +53,7 @@ impl Campaign {
             allowed: decision.allow,
             reason: decision.reason.clone(),
             rule: decision.rule.as_str().to_owned(),
-            words: words.chars().take(LAST_WORDS).collect(),
+            words: plain(words, LAST_WORDS),
         };
         self.append(Batch::of(Entry::StopAttempted(entry)), now_ms())?;
         let mut question = None;
@@ -68,25 +69,29 @@ impl Campaign {
     /// except that a folder without a campaign holds nobody back.
     #[must_use]
     pub fn stop_in(folder: &Path, state_dir: &Path, words: &str) -> Stop {
-        let plain = |decision| Stop { decision, campaign: None, question: None };
+        let bare = |decision| Stop { decision, campaign: None, question: None };
         let error = |e: &dyn std::error::Error| {
             let why = kernelseek_evaluator::fault::chain(e);
-            plain(StopDecision::new(
-                StopRule::Error,
-                format!("whether the goal is met cannot be told: {why}"),
-            ))
+            bare(StopDecision::new(StopRule::Error, format!("whether the goal is met cannot be told: {why}")))
         };
         let site = match Site::find(folder) {
             Ok(Some(site)) => site,
             Ok(None) => {
-                return plain(StopDecision::new(StopRule::NoCampaign, "this folder belongs to no campaign"));
+                // A campaign is not left by taking its file away.
+                if let Some(gone) = Site::gone(folder, state_dir) {
+                    let what =
+                        format!("{} belongs to a campaign, and its campaign.toml is gone", gone.display());
+                    let reason = format!("whether the goal is met cannot be told: {what}; put it back");
+                    return bare(StopDecision::new(StopRule::Error, reason));
+                }
+                return bare(StopDecision::new(StopRule::NoCampaign, "this folder belongs to no campaign"));
             }
             Err(e) => return error(&e),
         };
         match Self::open(&site, state_dir, Openness::Writing).and_then(|mut c| c.stop(words)) {
             Ok(stop) => stop,
             Err(SupervisorError::NotSealed(_)) => {
-                plain(StopDecision::new(StopRule::NotSealed, "nothing is sealed yet: run `kernelseek seal`"))
+                bare(StopDecision::new(StopRule::NotSealed, "nothing is sealed yet: run `kernelseek seal`"))
             }
             // A ledger that can be read but not written still says whether the goal is met.
             Err(written) => match Self::open(&site, state_dir, Openness::Reading).and_then(|c| c.decide()) {
@@ -96,7 +101,7 @@ impl Campaign {
                         "{}\n(this attempt to stop could not be written down: {why})",
                         decision.reason
                     );
-                    plain(decision)
+                    bare(decision)
                 }
                 Err(_) => error(&written),
             },

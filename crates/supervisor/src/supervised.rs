@@ -1,6 +1,7 @@
 //! An open campaign: its site, its ledger, and where it stands.
 
 use crate::error::SupervisorError;
+use crate::files;
 use crate::sealing;
 use crate::site::Site;
 use kernelseek_campaign::{Board, Scene, Verdicts};
@@ -115,6 +116,9 @@ impl Campaign {
     /// [`SupervisorError::NotSealed`] when there is none, or its ledger is not usable.
     pub fn open(site: &Site, state_dir: &Path, openness: Openness) -> Result<Self, SupervisorError> {
         let known = registry::look(&site.folder)?;
+        if state_dir.starts_with(&known.path) {
+            return Err(SupervisorError::StateInside { state: state_dir.to_owned(), workspace: known.path });
+        }
         let Some(found) = registry::find(state_dir, &known)? else {
             return Err(SupervisorError::NotSealed(site.folder.clone()));
         };
@@ -283,7 +287,7 @@ impl Campaign {
 
     /// Hash of a file of the workspace as it is now, by its path there.
     pub(crate) fn hash_of(&self, path: &str) -> Option<String> {
-        let bytes = std::fs::read(self.site.folder.join(path)).ok()?;
+        let bytes = files::read(&self.site.folder.join(path)).ok()?;
         Some(kernelseek_ledger::artefact::hash(&bytes))
     }
 }

@@ -2,10 +2,14 @@
 //!
 //! Duty: run the binary that was built for the test with an environment of its own, on a copy of a fixture.
 
+pub mod crash;
+pub mod led;
+pub mod stand;
+
 use serde_json::Value;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A folder with a copy of a fixture and a state folder, both gone afterwards.
 #[derive(Debug)]
@@ -98,6 +102,18 @@ impl TestContext {
     /// # Errors
     /// When it cannot be started.
     pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> io::Result<Ran> {
+        self.run_all(args, env, None)
+    }
+
+    /// Runs the binary in the fixture's folder with a text on standard input.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run_input(&self, args: &[&str], input: &str) -> io::Result<Ran> {
+        self.run_all(args, &[], Some(input))
+    }
+
+    fn run_all(&self, args: &[&str], env: &[(&str, &str)], input: Option<&str>) -> io::Result<Ran> {
         let mut command = Command::new(&self.binary);
         command
             .args(args)
@@ -109,7 +125,17 @@ impl TestContext {
         if let Some(python) = std::env::var_os("KERNELSEEK_PYTHON") {
             command.env("KERNELSEEK_PYTHON", python);
         }
-        let output = command.output()?;
+        let output = match input {
+            None => command.stdin(Stdio::null()).output()?,
+            Some(text) => {
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                let mut child = command.spawn()?;
+                if let Some(mut stdin) = child.stdin.take() {
+                    stdin.write_all(text.as_bytes())?;
+                }
+                child.wait_with_output()?
+            }
+        };
         let tidy = |bytes: &[u8]| {
             String::from_utf8_lossy(bytes).replace(&*self.folder.path().to_string_lossy(), "[FOLDER]")
         };

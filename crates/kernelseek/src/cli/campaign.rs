@@ -66,7 +66,7 @@ pub struct Log {
 /// `ask`.
 #[derive(Debug, Args)]
 pub struct Ask {
-    /// The question; without it, the open one is shown
+    /// The question; without it, the one that is open or due is shown
     pub question: Option<String>,
     /// Where.
     #[command(flatten)]

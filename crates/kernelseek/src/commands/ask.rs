@@ -21,13 +21,13 @@ pub(crate) fn ask(args: &Ask, global: &Global, printer: &mut Printer) -> Result<
                 Reply::Open(open) => open,
                 _ => None,
             },
-            None => campaign::open(&args.here, global, Openness::Reading)?.open_question(),
+            None => campaign::open(&args.here, global, Openness::Writing)?.question_now()?,
         };
         if printer.json {
             printer.json(&open)?;
         } else {
             match &open {
-                Some(question) => printer.data(&goal_view::question(question, printer.out)),
+                Some(question) => printer.data(&goal_view::question(question, printer.out, printer.width())),
                 None => printer.data("no question is open\n"),
             }
         }

@@ -152,7 +152,7 @@ fn attempted(args: &Eval, attempt: &Attempt, printer: &Printer) -> Result<u8, Co
         printer.json(&attempt_view::json(attempt)?)?;
     } else {
         let mut text = verdict_view::render(&attempt.evaluation.verdict, printer.out, printer.width());
-        text.push_str(&attempt_view::render(attempt, printer.out));
+        text.push_str(&attempt_view::render(attempt, printer.out, printer.width()));
         printer.data(&text);
     }
     let met = attempt.evaluation.verdict.word == Word::Pass;

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Goal, global: &Global, printer: &mut Printer) -> Result
     if printer.json {
         printer.json(&decision)?;
     } else {
-        printer.data(&goal_view::decision(&decision, printer.out));
+        printer.data(&goal_view::decision(&decision, printer.out, printer.width()));
     }
     Ok(if args.exit_code && !met { exit::UNMET } else { exit::OK })
 }

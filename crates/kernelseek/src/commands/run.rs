@@ -81,7 +81,7 @@ fn render(led: &LedOutcome, printer: &Printer) -> String {
     let head = if led.outcome.met { style.good("MET") } else { style.bad("UNMET") };
     text.push_str(&format!("{head}  {}\n", led.outcome.reason));
     if let Some(goal) = &led.outcome.goal {
-        text.push_str(&goal_view::goal(goal, style));
+        text.push_str(&goal_view::goal(goal, style, printer.width()));
     }
     text
 }

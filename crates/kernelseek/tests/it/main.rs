@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test program: a panic is a failed test")]
 
+mod campaign;
 mod check;
 mod eval;
 mod hostile;
 mod messages;
+mod stop;
 
 use kernelseek_testkit::TestContext;
 use std::path::Path;
