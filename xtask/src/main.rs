@@ -53,10 +53,12 @@ fn main() -> ExitCode {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
         Task::Prove(args) => prove::prove(&args, &root()),
-        Task::StopSpeed { binary, rows, record } => stop_speed::measure(&binary, &root(), rows).and_then(|value| {
-            let text = serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?;
-            std::fs::write(&record, text + "\n").map_err(|e| format!("{}: {e}", record.display()))
-        }),
+        Task::StopSpeed { binary, rows, record } => {
+            stop_speed::measure(&binary, &root(), rows).and_then(|value| {
+                let text = serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?;
+                std::fs::write(&record, text + "\n").map_err(|e| format!("{}: {e}", record.display()))
+            })
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

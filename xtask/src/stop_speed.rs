@@ -97,7 +97,8 @@ fn commit(root: &Path) -> String {
 
 fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let names: Vec<&str> = info.lines().filter_map(|l| l.strip_prefix("model name")?.split_once(": ")).map(|(_, n)| n).collect();
+    let names: Vec<&str> =
+        info.lines().filter_map(|l| l.strip_prefix("model name")?.split_once(": ")).map(|(_, n)| n).collect();
     format!("{}, {} cores", names.first().copied().unwrap_or("unknown"), names.len())
 }
 
@@ -126,7 +127,9 @@ fn pad(folder: &Path, rows: u64) -> Result<(), String> {
             facts.sources[0].hash.clone_from(&source);
             facts.candidate_hash = source;
             let mut bytes = verdict.clone();
-            bytes.extend_from_slice(format!("\n{}", " ".repeat(usize::try_from(seq % 97).unwrap_or(0))).as_bytes());
+            bytes.extend_from_slice(
+                format!("\n{}", " ".repeat(usize::try_from(seq % 97).unwrap_or(0))).as_bytes(),
+            );
             facts.verdict = batch.keep(Artefact::new(Kind::Verdict, bytes));
             facts.started = seq + 1;
             let started = Started {

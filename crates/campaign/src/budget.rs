@@ -34,12 +34,16 @@ impl Spent {
     #[must_use]
     pub fn over(&self, budget: &Budget) -> Option<String> {
         if let Some(limit) = budget.evaluations.filter(|l| self.evaluations >= *l) {
-            return Some(format!("{limit} evaluations are spent"));
+            return Some(spent(limit, "evaluation"));
         }
         if let Some(limit) = budget.full_evaluations.filter(|l| self.full_evaluations >= *l) {
-            return Some(format!("{limit} full evaluations are spent"));
+            return Some(spent(limit, "full evaluation"));
         }
         let limit = budget.time.filter(|l| u128::from(self.time_ms.unsigned_abs()) >= l.as_millis())?;
         Some(format!("{:.1} hours have passed", limit.as_secs_f64() / 3600.0))
     }
+}
+
+fn spent(limit: u64, what: &str) -> String {
+    if limit == 1 { format!("the one {what} is spent") } else { format!("{limit} {what}s are spent") }
 }

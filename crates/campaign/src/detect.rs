@@ -6,6 +6,7 @@ use crate::words;
 use kernelseek_core::decision::DecisionPoint;
 use kernelseek_core::verdict::{Digest, Stage, Word};
 use kernelseek_ledger::entry::Purpose;
+use kernelseek_ledger::entry::QuestionFrom;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Questions at the start of a campaign, at most.
@@ -27,8 +28,8 @@ const AVOIDED: usize = 2;
 /// Evaluations whose verdicts are looked into, the last ones: a stop must not wait for thousands to be read.
 const LOOKED_INTO: usize = 50;
 /// Parts of the seal that decide what counts as correct.
-pub(crate) const JUDGING: [&str; 6] =
-    ["tolerance", "scenarios", "reference", "generators", "problem", "constraints"];
+pub(crate) const JUDGING: [&str; 7] =
+    ["tolerance", "scenarios", "reference", "generators", "problem", "constraints", "held out"];
 /// Parts of the seal whose change is a new beginning.
 const BEGINNING: [&str; 5] = ["goal", "device", "seed", "scenarios", "problem"];
 
@@ -52,18 +53,20 @@ fn occasion(point: DecisionPoint, row: u64, reason: impl Into<String>) -> Option
 pub(crate) fn next(scene: &Scene<'_>, view: &View) -> Option<Occasion> {
     let board = scene.board;
     let last_event = last_event(board)?;
-    if board.asks.last().is_some_and(|a| a.row > last_event) {
+    let served = board.asks.last().filter(|a| a.row > last_event);
+    match (board.waiting.front(), served) {
+        // A person is not kept waiting for a decision point.
+        (Some((row, _)), None) => {
+            return Some(Occasion { point: None, reason: "a person asks".to_owned(), row: *row });
+        }
+        (_, Some(ask)) if !matches!(ask.what.from, QuestionFrom::Person { .. }) => return None,
+        _ => {}
+    }
+    if !scene.file.questions.enabled {
         return None;
     }
-    let found = all(scene, view).into_iter().next();
-    match (found, board.waiting.front()) {
-        (Some(occasion), _) => Some(occasion),
-        // A person is not kept waiting for a decision point.
-        (None, Some((row, _))) => {
-            Some(Occasion { point: None, reason: "a person asks".to_owned(), row: *row })
-        }
-        (None, None) => None,
-    }
+    // Beside a person's question only that is asked which must not wait.
+    all(scene, view).into_iter().find(|o| served.is_none() || o.point.is_some_and(DecisionPoint::always_asks))
 }
 
 /// The last row after which something may be asked: a seal, an attempt, a stop, what the agent stated.
@@ -221,7 +224,7 @@ fn claimed_limit(scene: &Scene<'_>) -> Option<Occasion> {
 }
 
 /// Whether the last attempt was the evaluation that counts, and meets the goal.
-fn goal_met(scene: &Scene<'_>) -> bool {
+pub(crate) fn goal_met(scene: &Scene<'_>) -> bool {
     scene
         .board
         .attempts()

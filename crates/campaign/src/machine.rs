@@ -140,14 +140,32 @@ impl<'a> Scene<'a> {
         if let Some(action) = self.contest() {
             return Some(action);
         }
-        let view = self.view();
-        if self.file.questions.enabled
-            && let Some(occasion) = detect::next(self, &view)
-        {
+        if let Some(occasion) = self.occasion() {
             return Some(Action::Ask(occasion));
         }
         let reason = Spent::of(self.board, self.now_ms).over(&self.file.budget)?;
-        Some(Action::End { reason })
+        // What was spent on meeting the goal is not spent in vain.
+        (!detect::goal_met(self)).then_some(Action::End { reason })
+    }
+
+    /// What is to be asked now, whatever else has to happen first: a person's question before any other.
+    #[must_use]
+    pub fn occasion(&self) -> Option<Occasion> {
+        if self.board.ended.is_some() || self.board.seal().is_none() {
+            return None;
+        }
+        detect::next(self, &self.view())
+    }
+
+    /// Row of the evaluation whose contest for the incumbent's place is not settled, as after a crash between its two
+    /// measurements.
+    #[must_use]
+    pub fn unsettled(&self) -> Option<u64> {
+        if self.board.ended.is_some() || self.board.seal().is_none() {
+            return None;
+        }
+        self.contest()?;
+        self.board.attempts().next_back().map(|e| e.row)
     }
 
     /// Every decision point that is reached and was not served since, in order of precedence.

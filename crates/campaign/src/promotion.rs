@@ -82,6 +82,9 @@ pub(crate) fn contest(
     if facts.tier == "quick" || !facts.whole_grid {
         return Contest::None("only an evaluation of the whole grid can promote");
     }
+    if facts.mode != crate::stop::MODE {
+        return Contest::None("only an evaluation with cold caches can promote");
+    }
     if !correct_everywhere(first_digest) {
         return Contest::None("it is not proven correct everywhere");
     }

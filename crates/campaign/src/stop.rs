@@ -11,6 +11,8 @@ use kernelseek_ledger::Busy;
 use kernelseek_ledger::seal::Change;
 use serde::{Deserialize, Serialize};
 
+/// The mode that a goal is judged in.
+pub(crate) const MODE: &str = "cold";
 /// Scenarios that a reason names.
 const NAMED: usize = 5;
 
@@ -70,6 +72,9 @@ impl StopRule {
 pub struct StopDecision {
     /// Whether the agent may stop.
     pub allow: bool,
+    /// Whether the goal is met.
+    #[serde(default)]
+    pub met: bool,
     /// Which rule decided.
     pub rule: StopRule,
     /// What the agent is told: what is missing and the one next step.
@@ -83,7 +88,8 @@ impl StopDecision {
     /// A decision without a judgement.
     #[must_use]
     pub fn new(rule: StopRule, reason: impl Into<String>) -> Self {
-        Self { allow: rule.allows(), rule, reason: reason.into(), judgement: None }
+        let met = rule == StopRule::Met;
+        Self { allow: rule.allows(), met, rule, reason: reason.into(), judgement: None }
     }
 }
 
@@ -118,6 +124,10 @@ impl Scene<'_> {
                 continue;
             }
             let failed = !matches!(facts.word, Word::Pass | Word::Unresolved);
+            // Ratios of another mode say something else than the campaign's.
+            if facts.mode != MODE && !failed {
+                continue;
+            }
             if failed || (facts.tier == "full" && facts.whole_grid) {
                 return Some(e);
             }
@@ -129,26 +139,55 @@ impl Scene<'_> {
     /// Decides.
     #[must_use]
     pub fn stop(&self, situation: &Situation<'_>) -> StopDecision {
-        let board = self.board;
-        if let Some(ended) = &board.ended {
-            return StopDecision::new(
-                StopRule::Ended,
-                format!("the campaign has ended: {}", ended.what.reason),
-            );
+        let over = self.board.ended.as_ref().map(|ended| {
+            let reason = format!("the campaign has ended: {}", ended.what.reason);
+            StopDecision { met: ended.what.met, ..StopDecision::new(StopRule::Ended, reason) }
+        });
+        if let Some(over) = over.clone().filter(|o| o.met) {
+            return over;
         }
+        let decision = self.open_stop(situation);
+        if decision.met {
+            return decision;
+        }
+        // An end ends the campaign, but never hides a goal that is met.
+        if let Some(over) = over {
+            return over;
+        }
+        if !decision.allow
+            && let Some(spent) = Spent::of(self.board, self.now_ms).over(&self.file.budget)
+        {
+            return StopDecision {
+                allow: true,
+                rule: StopRule::Budget,
+                reason: format!("{spent}; the goal is unmet. {}", decision.reason),
+                ..decision
+            };
+        }
+        decision
+    }
+
+    /// Decides as if the campaign could not end.
+    fn open_stop(&self, situation: &Situation<'_>) -> StopDecision {
+        let board = self.board;
         if board.seal().is_none() {
             return StopDecision::new(StopRule::NotSealed, "nothing is sealed yet: run `kernelseek seal`");
         }
         if !situation.changes.is_empty() {
             let what: Vec<String> = situation.changes.iter().take(3).map(ToString::to_string).collect();
-            return StopDecision::new(
-                StopRule::Stale,
+            let what = what.join("; ");
+            let text = if Change::only_steering(situation.changes) {
                 format!(
-                    "what results rest on has changed since it was sealed ({}): undo the change, or have a person seal \
-                     it again with `kernelseek seal --because …`, then evaluate",
-                    what.join("; ")
-                ),
-            );
+                    "the campaign's own settings have changed since they were sealed ({what}): undo the change, or have \
+                     a person seal them with `kernelseek seal --because …`; results stay as they are"
+                )
+            } else {
+                format!(
+                    "what results rest on has changed since it was sealed ({what}): undo the change, or have a person \
+                     seal it again with `kernelseek seal --because …`, then evaluate"
+                )
+            };
+            return StopDecision::new(StopRule::Stale, text);
         }
         if let Some(busy) = situation.running {
             return StopDecision::new(
@@ -160,7 +199,7 @@ impl Scene<'_> {
             );
         }
         let current = self.of_current_sources(situation.hash_of);
-        let decision = match current {
+        match current {
             None => {
                 let why = match board.unfinished.values().next_back() {
                     Some(r) => format!(
@@ -207,19 +246,7 @@ impl Scene<'_> {
                     d
                 }
             },
-        };
-        // A spent budget ends the campaign, but never hides a goal that is met.
-        if !decision.allow
-            && let Some(spent) = Spent::of(board, self.now_ms).over(&self.file.budget)
-        {
-            return StopDecision {
-                allow: true,
-                rule: StopRule::Budget,
-                reason: format!("{spent}; the goal is unmet. {}", decision.reason),
-                ..decision
-            };
         }
-        decision
     }
 }
 

@@ -244,8 +244,15 @@ fn full_extras(
         measurer.label = "held-out";
         measurer.stream = crate::dice::key(&settings.secret, "held-out");
         let states = measure_all(measurer, cases, sink)?;
-        let judged: Vec<ScenarioVerdict> =
-            states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
+        let judge = |peaks: Option<Peaks>| -> Vec<ScenarioVerdict> {
+            let with = |terms: Terms| Terms { peaks: peaks.unwrap_or(terms.peaks), ..terms };
+            states.iter().map(|s| judge::scenario(s, &with(terms(&s.case.id)))).collect()
+        };
+        let mut judged = judge(None);
+        // A machine that was busy when its peaks were taken must not condemn here either.
+        if judged.iter().any(|s| s.findings.iter().any(|f| f.defence == "plausible.floor")) {
+            judged = judge(Some(session.measure_peaks(sink)));
+        }
         let held_out = summarise_held_out(&judged, verdict);
         if held_out.passed < held_out.drawn {
             let finding = if judged.iter().any(|s| s.word == Word::Fail) {
@@ -262,7 +269,11 @@ fn full_extras(
                         held_out.drawn,
                         classes.join(", ")
                     ))
-                    .with_next("do not tune to the listed shapes: test lengths between and beside them"),
+                    .with_next(if held_out.misses.iter().all(|(id, _)| !id.starts_with("correct.")) {
+                        "evaluate again when the machine is quieter; if it stays, look at shapes beside the listed ones"
+                    } else {
+                        "do not tune to the listed shapes: test lengths between and beside them"
+                    }),
             );
         }
         if let (Some(gap), Some(rule)) = (held_out.gap, session.files.problem.held_out.as_ref())

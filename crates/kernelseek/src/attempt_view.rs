@@ -38,7 +38,8 @@ pub(crate) fn render(attempt: &Attempt, style: Style, width: usize) -> String {
         for clause in unmet.iter().take(MOST) {
             text.push_str(&format!("  {} {}\n", style.bad("✗"), clause.clause));
             if let Some(miss) = clause.misses.first() {
-                let name = if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
+                let name =
+                    if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
                 text.push_str(&hanging("      ", &style.faint(&format!("{name}{}", miss.message)), width));
             }
         }
@@ -46,7 +47,7 @@ pub(crate) fn render(attempt: &Attempt, style: Style, width: usize) -> String {
     if let Some(ended) = &attempt.ended {
         text.push_str(&format!("{} {ended}\n", style.doubtful("the campaign ends:")));
     }
-    if let Some(question) = &attempt.question {
+    for question in &attempt.questions {
         text.push('\n');
         text.push_str(&goal_view::question(question, style, width));
     }
@@ -65,7 +66,7 @@ pub(crate) fn json(attempt: &Attempt) -> serde_json::Result<Value> {
                 "promoted": attempt.promoted,
                 "promotion": attempt.promotion,
                 "goal": attempt.goal,
-                "question": attempt.question,
+                "questions": attempt.questions,
                 "ended": attempt.ended,
                 "notes": attempt.notes,
             }),

@@ -123,9 +123,12 @@ impl From<SupervisorError> for CommandError {
             SupervisorError::Session(inner) => return (*inner).into(),
             SupervisorError::Evaluate(inner) => return (*inner).into(),
             SupervisorError::SealBroken(_)
+            | SupervisorError::Goal(_)
             | SupervisorError::File { .. }
             | SupervisorError::Bank(_)
-            | SupervisorError::Ledger(LedgerError::Damaged { .. } | LedgerError::Newer { .. }) => Kind::Input,
+            | SupervisorError::Ledger(
+                LedgerError::Damaged { .. } | LedgerError::OtherHead { .. } | LedgerError::Newer { .. },
+            ) => Kind::Input,
             SupervisorError::NoCampaign(_)
             | SupervisorError::NotSealed(_)
             | SupervisorError::StateInside { .. }

@@ -12,7 +12,7 @@ const MOST: usize = 12;
 /// A stop decision: a headline, then the goal.
 pub(crate) fn decision(decision: &StopDecision, style: Style, width: usize) -> String {
     let head = match decision.rule {
-        StopRule::Met => style.good("MET"),
+        _ if decision.met => style.good("MET"),
         StopRule::Ended | StopRule::Budget => style.doubtful("OVER"),
         StopRule::Unmet => style.bad("UNMET"),
         _ => style.doubtful("OPEN"),

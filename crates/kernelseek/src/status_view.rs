@@ -19,9 +19,9 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
         "{}  {}\n",
         style.strong(&s.campaign),
         style.faint(&format!(
-            "seal {seal} · {} scenarios · {} rows, {}",
-            s.scenarios,
-            s.rows,
+            "seal {seal} · {} · {}, {}",
+            table::count(s.scenarios as u64, "scenario"),
+            table::count(s.rows, "row"),
             table::bytes(s.bytes as f64)
         ))
     ));
@@ -45,14 +45,14 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
     let (all, since) = s.attempts;
     text.push_str(&field(
         "attempts",
-        &format!("{all}, {since} since the last promotion; {} promotions", s.promotions),
+        &format!("{all}, {since} since the last promotion; {}", table::count(s.promotions, "promotion")),
     ));
     if !s.budget.is_empty() {
         text.push_str(&field(
             "budget",
             &format!(
-                "{} evaluations ({} full) in {:.1} h, of {}",
-                s.spent.evaluations,
+                "{} ({} full) in {:.1} h, of {}",
+                table::count(s.spent.evaluations, "evaluation"),
                 s.spent.full_evaluations,
                 s.spent.time_ms as f64 / 3.6e6,
                 s.budget.join(", ")

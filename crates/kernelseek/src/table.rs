@@ -37,6 +37,11 @@ pub(crate) fn time(ns: f64) -> String {
     }
 }
 
+/// `1 row`, `2 rows`.
+pub(crate) fn count(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// A number of bytes with its unit.
 pub(crate) fn bytes(n: f64) -> String {
     match n {

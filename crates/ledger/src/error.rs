@@ -105,6 +105,14 @@ pub enum LedgerError {
         /// What kind.
         kind: &'static str,
     },
+    /// An exported file is whole, and not the one that was asked for.
+    #[error("{path} ends with row {found}, not with the one that was asked for")]
+    OtherHead {
+        /// The file.
+        path: PathBuf,
+        /// Hash of its last row.
+        found: String,
+    },
     /// There is a ledger already.
     #[error("{path} exists already")]
     Exists {
@@ -129,8 +137,13 @@ impl LedgerError {
                 "restore the state folder from a copy, or `kernelseek import` the last export; the rows before are intact",
             ),
             Self::Damaged { .. } => Some("export again from the original ledger"),
+            Self::OtherHead { .. } => Some(
+                "it is another export, or somebody rewrote it: the head is what `kernelseek export` printed",
+            ),
             Self::Network { .. } => Some("name a folder on a local disk with `--state-dir DIR`"),
-            Self::Exists { .. } => Some("import into another state folder with `--state-dir DIR`"),
+            Self::Exists { .. } => Some(
+                "give `--workspace DIR` to go on with it there, or import into another state folder with `--state-dir DIR`",
+            ),
             Self::OtherCampaign { .. } => Some("name the right state folder with `--state-dir DIR`"),
             Self::File { .. } | Self::Database { .. } | Self::Json(_) => None,
         }
@@ -151,10 +164,18 @@ impl LedgerError {
     pub(crate) fn database(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
         let path = path.to_owned();
+        // The index of the write-ahead log could not grow, which SQLite does not count as a full disk.
+        if source.sqlite_error().is_some_and(|e| e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+            return Self::Full { path };
+        }
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                Self::ReadOnly { path, why: source.to_string() }
+                // The system's word for it, where it has one: SQLite only says that it cannot.
+                let folder = path.parent().unwrap_or(&path);
+                let refused = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).err();
+                let why = refused.map_or_else(|| source.to_string(), |e| std::io::Error::from(e).to_string());
+                Self::ReadOnly { path, why }
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Busy { path, seconds: crate::store::PATIENCE.as_secs() }

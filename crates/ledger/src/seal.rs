@@ -22,8 +22,8 @@ pub struct Part {
 pub struct Seal {
     /// Version of the form.
     pub format: u32,
-    /// Its parts: problem, scenarios, generators, reference, seed, tolerance, constraints, goal, thresholds,
-    /// toolchain, device.
+    /// Its parts: problem, scenarios, generators, reference, seed, tolerance, constraints, held out, candidate, goal,
+    /// thresholds, toolchain, device; and those of [`STEERING`].
     pub parts: BTreeMap<String, Part>,
 }
 
@@ -38,6 +38,14 @@ pub struct Change {
     pub now: Vec<String>,
     /// Further lines that differ.
     pub more: usize,
+}
+
+impl Change {
+    /// Whether nothing that results rest on is among these.
+    #[must_use]
+    pub fn only_steering(changes: &[Self]) -> bool {
+        changes.iter().all(|c| STEERING.contains(&c.part.as_str()))
+    }
 }
 
 impl std::fmt::Display for Change {

@@ -201,11 +201,7 @@ pub fn import(
     let bytes = std::fs::read(file).map_err(|e| LedgerError::file(file, e))?;
     let parsed = parse(file, &bytes)?;
     if head.is_some_and(|h| h != parsed.head) {
-        return Err(LedgerError::Damaged {
-            path: file.to_owned(),
-            line: 1,
-            what: format!("its last row is {}, not the one that was asked for", parsed.head),
-        });
+        return Err(LedgerError::OtherHead { path: file.to_owned(), found: parsed.head });
     }
     let folder = crate::registry::campaigns(state_dir).join(&parsed.campaign);
     // Built beside its place: a crash on the way leaves nothing that looks like a ledger.

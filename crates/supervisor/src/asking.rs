@@ -3,7 +3,7 @@
 use crate::error::SupervisorError;
 use crate::files::plain;
 use crate::supervised::{Campaign, draw, now_ms};
-use kernelseek_campaign::{Action, Ask, Occasion, signals};
+use kernelseek_campaign::{Ask, Occasion, signals};
 use kernelseek_core::decision::{DecisionPoint, Layer};
 use kernelseek_ledger::entry::{self, Answered, Hypothesis, PersonAsked, QuestionFrom};
 use kernelseek_ledger::{Batch, Entry};
@@ -91,7 +91,8 @@ impl Campaign {
             signals: recorded,
             evaluations,
         };
-        if let Some((row, text)) = self.board.waiting.front().cloned() {
+        let person = self.board.waiting.front().filter(|_| occasion.point.is_none()).cloned();
+        if let Some((row, text)) = person {
             asked.from = QuestionFrom::Person { row };
             asked.question = text;
         } else if let Some(point) = occasion.point {
@@ -169,9 +170,9 @@ impl Campaign {
         if let Some(open) = self.open_question() {
             return Ok(Some(open));
         }
-        match self.with_scene(|scene| scene.next())? {
-            Some(Action::Ask(occasion)) => self.ask(&occasion),
-            _ => Ok(None),
+        match self.with_scene(|scene| scene.occasion())? {
+            Some(occasion) => self.ask(&occasion),
+            None => Ok(None),
         }
     }
 

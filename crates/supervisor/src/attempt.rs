@@ -12,7 +12,7 @@ use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::evaluate::{self, Evaluation};
 use kernelseek_evaluator::event::{Event, Sink};
 use kernelseek_evaluator::session::Session;
-use kernelseek_evaluator::settings::{Mode, Settings, Tier};
+use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
 use kernelseek_inspect::PathClass;
 use kernelseek_ledger::artefact::{Artefact, Kind};
 use kernelseek_ledger::entry::{
@@ -65,15 +65,25 @@ pub struct Attempt {
     pub promotion: Option<String>,
     /// The goal, judged on this evaluation.
     pub goal: Judgement,
-    /// The question, if one was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub question: Option<Question>,
+    /// The questions that were asked: a person's, one of the bank, or first the one and then the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
     /// Why the campaign ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     /// What the reader should know.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// What followed an evaluation.
+#[derive(Debug, Default)]
+struct Followed {
+    /// Row of the confirming evaluation, if there was a promotion.
+    promoted: Option<u64>,
+    promotion: Option<String>,
+    questions: Vec<Question>,
+    ended: Option<String>,
 }
 
 /// An evaluation to make.
@@ -110,10 +120,11 @@ impl Campaign {
         }
         let mut settings = self.settings(base)?;
         settings.tier = request.tier;
-        settings.effort = kernelseek_evaluator::settings::Effort::of(request.tier);
+        settings.effort = Effort::of(request.tier);
         settings.calibrate = request.tier != Tier::Quick;
         settings.mode = request.mode;
         settings.only.clone_from(&request.only);
+        let settled = self.settle(&settings, led, sink)?;
         let job = Job {
             purpose: Purpose::Attempt,
             problem: self.site.problem(),
@@ -131,13 +142,15 @@ impl Campaign {
             row,
             promoted: false,
             promotion: None,
-            question: None,
+            questions: Vec::new(),
             ended: None,
-            notes: Vec::new(),
+            notes: settled.into_iter().collect(),
         };
         if let Some(ended) = &self.board.ended {
             let reason = &ended.what.reason;
-            attempt.notes.push(format!("the campaign has ended ({reason}): nothing is promoted until it is sealed again"));
+            attempt.notes.push(format!(
+                "the campaign has ended ({reason}): nothing is promoted until it is sealed again"
+            ));
         }
         if self.clock_behind_ms > 2_000 {
             attempt.notes.push(format!(
@@ -145,8 +158,15 @@ impl Campaign {
                 self.clock_behind_ms as f64 / 1000.0
             ));
         }
-        self.follow_up(&mut attempt, &settings, led, sink)?;
-        if self.board.evaluations.len() % PRUNE_EVERY == 0 {
+        let followed = self.follow_up(&settings, led, false, sink)?;
+        if let Some(evaluated) = followed.promoted {
+            attempt.promoted = true;
+            // The goal is judged on the numbers that count: those of the second measurement.
+            attempt.goal = self.judge_row(evaluated)?;
+        }
+        (attempt.promotion, attempt.questions, attempt.ended) =
+            (followed.promotion, followed.questions, followed.ended);
+        if self.board.evaluations.len().is_multiple_of(PRUNE_EVERY) {
             let rule = self.in_force()?.file.retention;
             self.ledger.prune(rule, now_ms())?;
             self.reread()?;
@@ -154,14 +174,15 @@ impl Campaign {
         Ok(attempt)
     }
 
-    /// Does what the machine says until it waits.
+    /// Does what the machine says until it waits; with `settling`, only until the contest is settled.
     fn follow_up(
         &mut self,
-        attempt: &mut Attempt,
         settings: &Settings,
         led: bool,
+        settling: bool,
         sink: &mut dyn Sink,
-    ) -> Result<(), SupervisorError> {
+    ) -> Result<Followed, SupervisorError> {
+        let mut followed = Followed::default();
         while let Some(action) = self.with_scene(|scene| scene.next())? {
             match action {
                 Action::Confirm { first } => {
@@ -181,8 +202,8 @@ impl Campaign {
                     self.again(Purpose::Remeasure, first, settings, led, sink)?;
                 }
                 Action::Promote { first, evaluated, candidate_hash, geomean, before } => {
-                    attempt.promoted = true;
-                    attempt.promotion = Some(format!(
+                    followed.promoted = Some(evaluated);
+                    followed.promotion = Some(format!(
                         "promoted: {:.3}× [{:.3}, {:.3}] in an independent second measurement",
                         geomean.point, geomean.lo, geomean.hi
                     ));
@@ -192,18 +213,44 @@ impl Campaign {
                 Action::NotPromote { first, why, fallen } => {
                     let names =
                         if fallen.is_empty() { String::new() } else { format!(": {}", fallen.join(", ")) };
-                    attempt.promotion = Some(format!("not promoted: {why}{names}"));
+                    followed.promotion = Some(format!("not promoted: {why}{names}"));
                     self.append(Batch::of(Entry::NotPromoted(NotPromoted { first, why, fallen })), now_ms())?;
                 }
-                Action::Ask(occasion) => attempt.question = self.ask(&occasion)?,
+                Action::Ask(_) | Action::End { .. } if settling => break,
+                Action::Ask(occasion) => followed.questions.extend(self.ask(&occasion)?),
                 Action::End { reason } => {
-                    attempt.ended = Some(reason.clone());
+                    followed.ended = Some(reason.clone());
                     let ended = Ended { met: false, reason, evaluated: None };
                     self.append(Batch::of(Entry::Ended(ended)), now_ms())?;
                 }
             }
         }
-        Ok(())
+        Ok(followed)
+    }
+
+    /// Settles the contest of an earlier attempt that was cut off, and says what came of it.
+    fn settle(
+        &mut self,
+        settings: &Settings,
+        led: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<String>, SupervisorError> {
+        let Some(first) = self.with_scene(|scene| scene.unsettled())? else { return Ok(None) };
+        let full = self.board.evaluation(first).is_some_and(|e| e.facts.tier == "full");
+        let tier = if full { Tier::Full } else { Tier::Default };
+        let settings = Settings {
+            tier,
+            effort: Effort::of(tier),
+            calibrate: true,
+            mode: Mode::Cold,
+            only: Vec::new(),
+            ..settings.clone()
+        };
+        let why = format!("row {first} was cut off before it was settled; that comes first");
+        sink.on(&Event::Again { why });
+        let said =
+            self.follow_up(&settings, led, true, sink)?.promotion.unwrap_or_else(|| "not settled".to_owned());
+        Ok(Some(format!("row {first}, which had been cut off: {said}")))
     }
 
     /// Evaluates the sources of row `first` once more; a failure of the harness is in the ledger and ends the contest.
@@ -215,9 +262,13 @@ impl Campaign {
         led: bool,
         sink: &mut dyn Sink,
     ) -> Result<(), SupervisorError> {
-        let Some(facts) = self.board.evaluation(first).map(|e| e.facts.clone()) else { return Ok(()) };
-        // A led agent cannot reach what was kept. Attached, the files are taken as they are.
-        let place = if led { Some(self.place()?) } else { None };
+        let facts = self.board.evaluation(first).map(|e| e.facts.clone());
+        let facts = facts.ok_or_else(|| SupervisorError::Unreadable {
+            what: format!("row {first}"),
+            why: "it is no evaluation".to_owned(),
+        })?;
+        // From what was kept: the files may have changed since.
+        let place = self.place()?;
         let here = Job {
             purpose,
             problem: self.site.problem(),
@@ -227,10 +278,7 @@ impl Campaign {
             led,
             broken: false,
         };
-        let job = match &place {
-            Some(place) => self.kept_job(&place.0, &facts.sources, &facts.candidate, here)?,
-            None => here,
-        };
+        let job = self.kept_job(&place.0, &facts.sources, &facts.candidate, here)?;
         match self.run_in(job, sink) {
             Err(SupervisorError::Ledger(error)) => Err(error.into()),
             _ => Ok(()),

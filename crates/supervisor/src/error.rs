@@ -39,11 +39,14 @@ pub enum SupervisorError {
         /// The campaign's folder.
         workspace: PathBuf,
     },
+    /// The goal cannot be judged on this problem.
+    #[error("the goal cannot be judged: {}", .0.join("; "))]
+    Goal(Vec<String>),
     /// What results rest on has changed.
     #[error("the seal is broken: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     SealBroken(Vec<Change>),
     /// Sealing again needs a reason.
-    #[error("sealing again makes results STALE and needs a reason; what changed: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("sealing again needs a reason; what changed: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     ReasonNeeded(Vec<Change>),
     /// Another evaluation runs.
     #[error("an evaluation of {} is running since {seconds} s (process {})", .busy.what, .busy.pid)]
@@ -109,8 +112,15 @@ impl From<EvaluateError> for SupervisorError {
 }
 
 impl SupervisorError {
+    /// An error of the operating system about a file; a full disk is one of the state's, and said like one.
     pub(crate) fn file(path: &std::path::Path, source: std::io::Error) -> Self {
-        Self::File { path: path.to_owned(), source }
+        use std::io::ErrorKind;
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => LedgerError::Full { path }.into(),
+            ErrorKind::ReadOnlyFilesystem => LedgerError::ReadOnly { path, why: source.to_string() }.into(),
+            _ => Self::File { path, source },
+        }
     }
 
     /// What to do about it.
@@ -121,9 +131,15 @@ impl SupervisorError {
             Self::NoCampaign(_) => {
                 "write a campaign.toml beside the candidate; docs/guides/campaigns.md shows one"
             }
+            Self::Goal(_) => {
+                "conditions read the fields of the problem's scenarios, `id` and `tags`, and give true or false"
+            }
             Self::NotSealed(_) => "run `kernelseek seal` there",
             Self::StateInside { .. } => {
                 "name a folder outside with `--state-dir DIR`: the ledger must not lie where the kernel is edited"
+            }
+            Self::SealBroken(changes) if Change::only_steering(changes) => {
+                "undo the change, or seal it with `kernelseek seal --because \"…\"`; results stay as they are"
             }
             Self::SealBroken(_) => {
                 "undo the change, or seal again with `kernelseek seal --because \"…\"`, which makes earlier results STALE"
@@ -131,7 +147,7 @@ impl SupervisorError {
             Self::ReasonNeeded(_) => "run `kernelseek seal --because \"…\"`",
             Self::Busy { .. } => "wait for its verdict; without `--no-wait` this command waits by itself",
             Self::Answer(_) => {
-                "hand in the fields that the question names: `--value NAME=NUMBER`, or `--artefact FILE.json`"
+                "hand in the fields that the question names: `--value NAME=NUMBER`, `--value NAME=A,B` for a list (`NAME=A,` for one of one), or `--artefact FILE.json`"
             }
             Self::NoQuestion(_) => "`kernelseek ask` shows what is open",
             Self::Unreadable { .. } => "evaluate again; `kernelseek export` checks the whole ledger",

@@ -12,7 +12,7 @@ use kernelseek_evaluator::event::{Event, Sink};
 use kernelseek_evaluator::settings::Settings;
 use kernelseek_ledger::entry::Led;
 use kernelseek_ledger::{Batch, Busy, Entry};
-use kernelseek_sandbox::agent::{self, Agent, AgentSpec, AgentStdio, Waited};
+use kernelseek_sandbox::agent::{self, Agent, AgentSpec, AgentStdio, Interrupts, Waited};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -162,6 +162,8 @@ pub fn lead(leading: Leading, watch: &mut dyn FnMut(Watched)) -> Result<LedOutco
     let mut writable = leading.write.clone();
     writable.extend([leading.site.folder.clone(), temporary.0.clone()]);
     let base = reach::beyond(&writable, Settings { helper, ..leading.base.clone() })?;
+    // Ctrl-C is the agent's while it works; what counts comes after it.
+    let interrupts = (leading.stdio == AgentStdio::Inherit).then(Interrupts::ignored);
     let agent = agent::start(spec(&leading, &socket, &temporary.0)?)?;
     let layers: Vec<String> = agent.layers().all().map(|(name, state)| format!("{name}: {state}")).collect();
     let fenced = agent.layers().complete();
@@ -178,6 +180,7 @@ pub fn lead(leading: Leading, watch: &mut dyn FnMut(Watched)) -> Result<LedOutco
     let waited = attend(agent, leading.limit, &happenings, watch);
     server.end();
     pass_on(&happenings, watch);
+    drop(interrupts);
     let (ended, killed, printed) = waited?;
     campaign.reread()?;
     campaign.append(Batch::of(Entry::Led(Led::Left { ended: ended.clone(), killed })), now_ms())?;

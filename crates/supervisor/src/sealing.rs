@@ -5,6 +5,7 @@ use crate::files;
 use crate::site::Site;
 use crate::supervised::{Campaign, now_ms};
 use kernelseek_core::campaign_file::CampaignFile;
+use kernelseek_core::goal::{Grid, GridScenario, Metric};
 use kernelseek_device::topology::CpuIdentity;
 use kernelseek_evaluator::event::Sink;
 use kernelseek_evaluator::session::Session;
@@ -80,7 +81,8 @@ fn campaign_parts(file: &CampaignFile, seal: &mut Seal) {
             format!("plateau: {} hypotheses about one layer", t.plateau_layer_run),
         ],
     );
-    seal.set("candidate", [file.candidate.clone()]);
+    let set = file.set.as_deref().unwrap_or("the problem's default");
+    seal.set("candidate", [file.candidate.clone(), format!("scenario set: {set}")]);
     let limit = |n: Option<u64>| n.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
     let b = &file.budget;
     seal.set(
@@ -192,6 +194,16 @@ pub(crate) fn whole(
     let mut session = Session::open(&site.problem(), None, settings)?;
     // Cases are resolved here so that a grid that cannot be evaluated is not sealed.
     session.cases()?;
+    let scenarios = session.files.scenarios.iter();
+    let grid = Grid {
+        scenarios: scenarios
+            .map(|s| GridScenario { id: s.id.clone(), values: s.values.clone(), tags: s.tags.clone() })
+            .collect(),
+    };
+    let faults = site.file.goal.faults(&grid);
+    if !faults.is_empty() {
+        return Err(SupervisorError::Goal(faults));
+    }
     let seed = session.seed_files(sink)?;
     let reference = session.reference_files(sink)?;
     let folder = session.files.folder.clone();
@@ -257,6 +269,16 @@ impl Campaign {
         let before = campaign.sealed.take();
         let changes = before.as_ref().map_or_else(Vec::new, |s| s.seal.changes(&seal));
         let mut warnings = site.file.goal.warnings();
+        for clause in &site.file.goal.clauses {
+            if let Metric::Speedup { against, .. } = &clause.metric
+                && against != "seed"
+            {
+                warnings.push(format!(
+                    "`{}`: nothing measures ratios to `{against}` on this target yet",
+                    clause.text
+                ));
+            }
+        }
         if let Some(folder) = &site.file.questions.bank {
             warnings.extend(own_bank(&site.folder.join(folder))?);
         }
@@ -344,7 +366,10 @@ mod tests {
     fn a_look_at_the_files_sees_what_changed() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        write("campaign.toml", "format = 1\nname = \"a\"\nproblem = \".\"\ncandidate = \"k.c\"\n[goal]\nclauses = [\"every correct\"]\n");
+        write(
+            "campaign.toml",
+            "format = 1\nname = \"a\"\nproblem = \".\"\ncandidate = \"k.c\"\n[goal]\nclauses = [\"every correct\"]\n",
+        );
         write("problem.toml", "name = \"x\"\n[tolerance]\nfactor = 2.0\n[constraints]\ndeny_headers = []\n");
         write("all.jsonl", "{\"id\": \"s\"}\n");
         write("reference.c", "int r;");
@@ -357,7 +382,11 @@ mod tests {
         let before = quick(&sealed, &site);
         assert!(before.changes(&quick(&before, &site)).is_empty());
         for (file, text, part) in [
-            ("problem.toml", "name = \"x\"\n[tolerance]\nfactor = 9.0\n[constraints]\ndeny_headers = []\n", "tolerance"),
+            (
+                "problem.toml",
+                "name = \"x\"\n[tolerance]\nfactor = 9.0\n[constraints]\ndeny_headers = []\n",
+                "tolerance",
+            ),
             ("all.jsonl", "{\"id\": \"t\"}\n", "scenarios"),
             ("reference.c", "int s;", "reference"),
             ("cc", "another compiler", "toolchain"),

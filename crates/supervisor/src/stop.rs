@@ -5,7 +5,7 @@ use crate::error::SupervisorError;
 use crate::files::plain;
 use crate::site::Site;
 use crate::supervised::{Campaign, Openness, now_ms};
-use kernelseek_campaign::{Action, Situation, StopDecision, StopRule};
+use kernelseek_campaign::{Situation, StopDecision, StopRule};
 use kernelseek_ledger::entry::StopAttempted;
 use kernelseek_ledger::{Batch, Entry, EvaluationLock};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl Campaign {
         self.append(Batch::of(Entry::StopAttempted(entry)), now_ms())?;
         let mut question = None;
         if !decision.allow
-            && let Some(Action::Ask(occasion)) = self.with_scene(|scene| scene.next())?
+            && let Some(occasion) = self.with_scene(|scene| scene.occasion())?
         {
             question = self.ask(&occasion)?;
         }

@@ -231,13 +231,23 @@ fn a_person_is_not_kept_waiting() {
     let script = Script::begun("c").person_asks();
     let row = script.entries.len() as u64;
     assert_eq!(next(&script), "ask a person's");
-    assert_eq!(next(&script.clone().stops("unmet")), "ask claimed_limit", "a person's words, at this point");
+    assert_eq!(next(&script.clone().stops("unmet")), "ask a person's", "before any other");
     let passed = script.passed_on(row);
     assert_eq!(next(&passed), "rest");
     assert!(passed.world().board.waiting.is_empty());
     assert_eq!(next(&Script::begun("c").tries().person_asks().person_asks()), "ask a person's");
     let off = |t: &mut Terms| t.questions = "enabled = false".to_owned();
-    assert_eq!(next(&Script::sealed_with("c", off).slower().person_asks()), "rest");
+    let switched_off = Script::sealed_with("c", off).slower();
+    assert_eq!(next(&switched_off), "rest");
+    assert_eq!(next(&switched_off.person_asks()), "ask a person's", "the switch is the bank's");
+    // What must not wait is asked beside a person's question, what can waits.
+    let stopped = Script::begun("c").stops("unmet").person_asks();
+    let row = stopped.entries.len() as u64;
+    assert_eq!(next(&stopped.passed_on(row)), "rest");
+    let broken = Script::begun("c").attempt(Shot::even("b", 1.19).fails("odd")).stops("unmet").person_asks();
+    let row = broken.entries.len() as u64;
+    assert_eq!(next(&broken), "ask a person's");
+    assert_eq!(next(&broken.passed_on(row)), "ask correctness_break");
 }
 
 #[test]
@@ -387,7 +397,11 @@ proptest! {
             let done = world.settle(|| outcomes.next().unwrap_or(Outcome::Same));
             prop_assert!(done.is_ok(), "{done:?}");
             let done = done.unwrap_or_default();
-            prop_assert!(done.iter().filter(|a| matches!(a, Action::Ask(_))).count() <= 1, "{done:?}");
+            let asks = |person: bool| {
+                let of = |a: &&Action| matches!(a, Action::Ask(o) if o.point.is_none() == person);
+                done.iter().filter(of).count()
+            };
+            prop_assert!(asks(true) <= 1 && asks(false) <= 1, "{done:?}");
             for action in &done {
                 if let Action::Promote { first, evaluated, geomean, .. } = action {
                     let (one, two) = (world.board.evaluation(*first), world.board.evaluation(*evaluated));

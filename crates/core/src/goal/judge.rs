@@ -196,6 +196,26 @@ impl Goal {
         }
     }
 
+    /// What keeps clauses from ever being judged on `grid`: conditions that fail or select nothing, more scenarios than
+    /// there are. Known before anything is measured, so that it is not found out at the end.
+    #[must_use]
+    pub fn faults(&self, grid: &Grid) -> Vec<String> {
+        let mut faults = Vec::new();
+        for clause in &self.clauses {
+            let (ids, misses) = scope(clause, grid);
+            if let Some(miss) = misses.first() {
+                faults.push(format!("`{}`: on scenario `{}` {}", clause.text, miss.scenario, miss.message));
+            } else if ids.is_empty() {
+                faults.push(format!("`{}`: its condition selects no scenario", clause.text));
+            } else if let Quantifier::AtLeast(n) = clause.quantifier
+                && n > ids.len()
+            {
+                faults.push(format!("`{}`: it is about {} scenarios", clause.text, ids.len()));
+            }
+        }
+        faults
+    }
+
     fn clause(
         &self,
         clause: &Clause,

@@ -309,6 +309,22 @@ fn counts_shares_fallbacks_and_gaps() {
 }
 
 #[test]
+fn what_can_never_be_judged_is_known_before() {
+    for (clause, fault) in [
+        ("every speedup >= 1 where n > 1000", "selects no scenario"),
+        ("every speedup >= 1 where n + 1", "not true or false"),
+        ("every speedup >= 1 where width > 3", "condition fails"),
+        ("at least 9 correct", "about 3 scenarios"),
+        ("every correct where n <= 2", ""),
+        ("geomean speedup >= 1.1", ""),
+    ] {
+        let faults = goal(&[clause]).faults(&grid(3));
+        assert_eq!(faults.is_empty(), fault.is_empty(), "{clause}: {faults:?}");
+        assert!(faults.iter().all(|f| f.contains(fault)), "{faults:?}");
+    }
+}
+
+#[test]
 fn a_failing_scenario_outside_every_clause_blocks() {
     let mut s = Setting::of(&[1.2, 1.2, 1.2]);
     s.scenarios[0].word = Word::Fail;

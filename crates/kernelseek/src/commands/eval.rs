@@ -122,7 +122,7 @@ fn alone(
     let name = candidate.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let lock =
         EvaluationLock::wait(&settings.state_dir, &name, now_ms(), Duration::from_secs(patience_s), |busy| {
-            campaign::waiting(printer, busy)
+            campaign::waiting(printer, busy);
         })
         .map_err(SupervisorError::from)?;
     let _lock = lock.map_err(|busy| {

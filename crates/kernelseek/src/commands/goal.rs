@@ -11,11 +11,10 @@ pub(crate) fn run(args: &Goal, global: &Global, printer: &mut Printer) -> Result
     let opened = campaign::open(&args.here, global, Openness::Reading)?;
     campaign::warn(&opened, printer);
     let decision = opened.decide()?;
-    let met = decision.judgement.as_ref().is_some_and(|j| j.met);
     if printer.json {
         printer.json(&decision)?;
     } else {
         printer.data(&goal_view::decision(&decision, printer.out, printer.width()));
     }
-    Ok(if args.exit_code && !met { exit::UNMET } else { exit::OK })
+    Ok(if args.exit_code && !decision.met { exit::UNMET } else { exit::OK })
 }

@@ -61,10 +61,11 @@ fn talk(printer: &Printer, watched: Watched) {
         }
         Watched::Refused(why) => format!("led: a request was refused: {why}"),
         Watched::Left { ended, killed: 0 } => {
-            format!("led: the agent has left ({ended}); the evaluation that counts begins")
+            format!("led: the agent has left ({ended}); what counts follows")
         }
         Watched::Left { ended, killed } => format!(
-            "led: the agent has left ({ended}) and {killed} processes of it were ended; the evaluation that counts begins"
+            "led: the agent has left ({ended}) and {} of it had to be ended; what counts follows",
+            if killed == 1 { "1 process".to_owned() } else { format!("{killed} processes") }
         ),
         Watched::Waiting(busy) => return campaign::waiting(printer, &busy),
     };

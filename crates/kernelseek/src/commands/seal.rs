@@ -2,7 +2,7 @@
 
 use super::campaign;
 use crate::cli::{Global, Seal};
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::{exit, settings};
@@ -10,6 +10,12 @@ use kernelseek_evaluator::settings::Tier;
 use kernelseek_supervisor::{Campaign, Resealed};
 
 pub(crate) fn run(args: &Seal, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
+    if campaign::supervisor().is_some() {
+        return Err(CommandError::new(
+            Kind::Usage,
+            "sealing is a person's, and done outside the led agent's shell",
+        ));
+    }
     let site = campaign::site(&args.here.folder)?;
     let settings = settings::resolve(global, Tier::Default)?;
     let mut progress = Progress::new(printer);
@@ -32,7 +38,7 @@ fn render(sealed: &Resealed, printer: &Printer) -> String {
     let short = &sealed.seal[..sealed.seal.len().min(12)];
     match (sealed.written, sealed.again) {
         (false, _) => {
-            text.push_str(&format!("{name} is sealed already ({short}), and nothing has changed\n"))
+            text.push_str(&format!("{name} is sealed already ({short}), and nothing has changed\n"));
         }
         (true, false) => text.push_str(&format!("{name} is sealed ({short}, row {})\n", sealed.row)),
         (true, true) => text.push_str(&format!("{name} is sealed again ({short}, row {})\n", sealed.row)),

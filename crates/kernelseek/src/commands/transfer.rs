@@ -5,7 +5,8 @@ use crate::cli::{Export, Global, Import};
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::{exit, settings};
-use kernelseek_ledger::registry;
+use kernelseek_ledger::entry::Workspace;
+use kernelseek_ledger::{Access, Batch, Entry, Imported, Ledger, LedgerError, registry};
 use kernelseek_supervisor::{Openness, SupervisorError, now_ms};
 use serde_json::json;
 use std::io::Write;
@@ -14,7 +15,7 @@ use std::path::Path;
 pub(crate) fn export(args: &Export, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
     let opened = campaign::open(&args.here, global, Openness::Reading)?;
     let ledger = opened.ledger();
-    let wrap = |e: kernelseek_ledger::LedgerError| CommandError::from(SupervisorError::from(e));
+    let wrap = |e: LedgerError| CommandError::from(SupervisorError::from(e));
     match &args.file {
         None => {
             let mut bytes = Vec::new();
@@ -50,15 +51,41 @@ pub(crate) fn export(args: &Export, global: &Global, printer: &mut Printer) -> R
     Ok(exit::OK)
 }
 
+/// The ledger that is there already, if it holds the file's last row.
+fn again(args: &Import, state_dir: &Path) -> Result<Imported, CommandError> {
+    let wrap = |e: LedgerError| CommandError::from(SupervisorError::from(e));
+    let bytes = std::fs::read(&args.file).map_err(|e| CommandError::file(&args.file, &e))?;
+    let (campaign, rows, head) = kernelseek_ledger::check_export(&args.file, &bytes).map_err(wrap)?;
+    let folder = registry::campaigns(state_dir).join(&campaign);
+    let ledger = Ledger::open(&folder, Access::Read).map_err(wrap)?;
+    let artefacts = ledger.artefacts().map_err(wrap)?.len() as u64;
+    if !ledger.rows().map_err(wrap)?.iter().any(|r| r.hash == head) {
+        return Err(wrap(LedgerError::Exists { path: ledger.path().to_owned() }));
+    }
+    Ok(Imported { campaign, folder, rows, artefacts, head })
+}
+
 pub(crate) fn import(args: &Import, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
     let state_dir = settings::state_dir(global)?;
-    let wrap = |e: kernelseek_ledger::LedgerError| CommandError::from(SupervisorError::from(e));
+    let wrap = |e: LedgerError| CommandError::from(SupervisorError::from(e));
     // The workspace first: a folder that does not exist should not leave a campaign without one.
     let workspace = args.workspace.as_deref().map(registry::look).transpose().map_err(wrap)?;
     let tool = env!("CARGO_PKG_VERSION");
-    let imported = kernelseek_ledger::import(&args.file, &state_dir, args.head.as_deref(), tool, now_ms())
-        .map_err(wrap)?;
+    let imported =
+        match kernelseek_ledger::import(&args.file, &state_dir, args.head.as_deref(), tool, now_ms()) {
+            // Imported before: what is missing may be its workspace.
+            Err(LedgerError::Exists { .. }) if workspace.is_some() => again(args, &state_dir)?,
+            other => other.map_err(wrap)?,
+        };
     if let Some(workspace) = &workspace {
+        let entry = Workspace {
+            path: workspace.path.clone(),
+            device: workspace.device,
+            inode: workspace.inode,
+            because: "imported".to_owned(),
+        };
+        let mut ledger = Ledger::open(&imported.folder, Access::Write).map_err(wrap)?;
+        ledger.append(Batch::of(Entry::Workspace(entry)), now_ms()).map_err(wrap)?;
         registry::register(&imported.folder, workspace).map_err(wrap)?;
     }
     if printer.json {
@@ -75,7 +102,7 @@ pub(crate) fn import(args: &Import, global: &Global, printer: &mut Printer) -> R
             imported.head
         ));
         if workspace.is_none() {
-            printer.talk("no folder is its workspace yet: import with `--workspace DIR` to go on with it");
+            printer.talk("no folder is its workspace yet: the same command with `--workspace DIR` makes one");
         }
     }
     Ok(exit::OK)

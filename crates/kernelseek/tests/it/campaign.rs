@@ -63,7 +63,11 @@ fn a_campaign_from_seal_to_met() {
     let c = Campaigner::new(MET);
     let before = c.run(&["eval"]);
     assert_eq!(before.code, 2, "{}", before.snapshot());
-    assert!(before.stderr.contains("not sealed") && before.stderr.contains("kernelseek seal"), "{}", before.stderr);
+    assert!(
+        before.stderr.contains("not sealed") && before.stderr.contains("kernelseek seal"),
+        "{}",
+        before.stderr
+    );
 
     let sealed = c.json(&["seal"]);
     assert_eq!((sealed["written"].as_bool(), sealed["again"].as_bool()), (Some(true), Some(false)));
@@ -102,7 +106,8 @@ fn a_stop_is_refused_by_name_and_a_question_is_asked() {
     let decision = c.stop(r#"{"words": "it is as fast as it gets"}"#);
     assert_eq!(decision["decision"], "block", "{decision:#}");
     assert_eq!(decision["rule"], "unmet");
-    let named: Vec<&str> = decision["scenarios"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let named: Vec<&str> =
+        decision["scenarios"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(named.len(), 3, "{decision:#}");
     assert!(decision["reason"].as_str().unwrap().contains("every speedup >= 900"));
     let question = &decision["question"];
@@ -149,7 +154,8 @@ fn a_campaign_begins_with_a_question() {
     assert!(!question["evidence"].as_array().unwrap().is_empty(), "{question:#}");
     assert_eq!(c.json(&["ask"])["row"], question["row"], "asked once");
     let shown = c.must(&["status"]);
-    assert!(shown.stdout.contains(question["question"].as_str().unwrap()), "{}", shown.stdout);
+    let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(question["question"].as_str().unwrap()), "{}", shown.stdout);
 }
 
 #[test]
@@ -157,7 +163,9 @@ fn a_hook_always_answers_and_doubts_block() {
     let c = Campaigner::new(MET);
     let nothing = c.stop("{}");
     assert_eq!((nothing["decision"].as_str(), nothing["rule"].as_str()), (Some("block"), Some("not_sealed")));
-    for (input, decision) in [("not json", "block"), ("[]", "block"), ("", "block"), (r#"{"cwd": "/"}"#, "allow")] {
+    for (input, decision) in
+        [("not json", "block"), ("[]", "block"), ("", "block"), (r#"{"cwd": "/"}"#, "allow")]
+    {
         assert_eq!(c.stop(input)["decision"], decision, "{input}");
     }
     assert_eq!(c.stop(r#"{"cwd": "/nonexistent"}"#)["decision"], "block");
@@ -177,10 +185,16 @@ fn a_broken_seal_stops_everything_until_it_is_sealed_with_a_reason() {
     c.must(&["eval", "--quiet", "--full"]);
     let line = "[tolerance]\nfactor = 50.0\n";
     let problem = std::fs::read_to_string(c.context.problem().join("problem.toml")).unwrap();
-    c.context.write("problem.toml", &problem.replace("[held_out]\n", &format!("{line}\n[held_out]\n"))).unwrap();
+    c.context
+        .write("problem.toml", &problem.replace("[held_out]\n", &format!("{line}\n[held_out]\n")))
+        .unwrap();
     let refused = c.run(&["eval"]);
     assert_eq!(refused.code, 3, "{}", refused.snapshot());
-    assert!(refused.stderr.contains("the seal is broken") && refused.stderr.contains("--because"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("the seal is broken") && refused.stderr.contains("--because"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(c.json(&["goal"])["rule"], "stale");
     c.context.write("problem.toml", &problem).unwrap();
     assert_eq!(c.json(&["goal"])["rule"], "met", "undone is undone");
@@ -190,7 +204,11 @@ fn a_broken_seal_stops_everything_until_it_is_sealed_with_a_reason() {
     assert_eq!(c.json(&["goal"])["rule"], "stale");
     let reason = c.run(&["seal"]);
     assert_eq!(reason.code, 2, "{}", reason.snapshot());
-    assert!(reason.stderr.contains("needs a reason") && reason.stderr.contains("budget"), "{}", reason.stderr);
+    assert!(
+        reason.stderr.contains("needs a reason") && reason.stderr.contains("budget"),
+        "{}",
+        reason.stderr
+    );
     let sealed = c.json(&["seal", "--because", "a limit"]);
     assert_eq!(sealed["stale"], false);
     assert_eq!(c.json(&["goal"])["rule"], "met");
@@ -272,16 +290,58 @@ fn a_goal_about_averages_alone_is_warned_about() {
 }
 
 #[test]
+fn a_goal_that_can_never_be_judged_is_not_sealed() {
+    let c = Campaigner::new(r#"["every speedup >= 1.0 where width > 3"]"#);
+    let ran = c.run(&["seal"]);
+    assert_eq!(ran.code, 3, "{}", ran.snapshot());
+    assert!(
+        ran.stderr.contains("the goal cannot be judged") && ran.stderr.contains("width"),
+        "{}",
+        ran.stderr
+    );
+    c.campaign_file(r#"["every correct", "every speedup >= 0.1 against other"]"#, "");
+    let ran = c.must(&["seal"]);
+    assert!(ran.stdout.contains("nothing measures ratios to `other`"), "{}", ran.stdout);
+}
+
+/// The evaluation that meets the goal may be the last that the budget allows.
+#[test]
+fn a_spent_budget_does_not_hide_a_goal_that_is_met() {
+    let c = Campaigner::new(MET);
+    c.campaign_file(MET, "\n[budget]\nevaluations = 1\n");
+    c.must(&["seal"]);
+    c.put("faster.c");
+    let eval = c.json(&["eval", "--full"]);
+    assert_eq!(eval["campaign"]["goal"]["met"], true, "{:#}", eval["campaign"]);
+    assert!(eval["campaign"]["ended"].is_null(), "{:#}", eval["campaign"]);
+    let goal = c.json(&["goal", "--exit-code"]);
+    assert_eq!((goal["rule"].as_str(), goal["met"].as_bool()), (Some("met"), Some(true)));
+}
+
+#[test]
+fn warm_caches_meet_no_goal() {
+    let c = Campaigner::new(MET);
+    c.must(&["seal"]);
+    c.put("faster.c");
+    c.must(&["eval", "--full", "--mode", "warm", "--quiet"]);
+    assert_eq!(c.json(&["goal"])["rule"], "not_evaluated");
+}
+
+#[test]
 fn a_budget_ends_the_campaign() {
     let c = Campaigner::new(UNMET);
     c.campaign_file(UNMET, "\n[budget]\nevaluations = 1\n");
     c.must(&["seal"]);
     let eval = c.json(&["eval", "--quick"]);
-    assert_eq!(eval["campaign"]["ended"], "1 evaluations are spent", "{:#}", eval["campaign"]);
+    assert_eq!(eval["campaign"]["ended"], "the one evaluation is spent", "{:#}", eval["campaign"]);
     let decision = c.stop("{}");
     assert_eq!((decision["decision"].as_str(), decision["rule"].as_str()), (Some("allow"), Some("ended")));
     let shown = c.must(&["status"]);
-    assert!(shown.stdout.contains("OVER") && shown.stdout.contains("1 evaluations are spent"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("OVER") && shown.stdout.contains("the one evaluation is spent"),
+        "{}",
+        shown.stdout
+    );
 }
 
 /// An output that is not a number has an infinite error, which JSON cannot say.
@@ -290,7 +350,11 @@ fn a_candidate_that_writes_nan_fails_and_the_campaign_goes_on() {
     let c = Campaigner::new(MET);
     c.must(&["seal"]);
     let seed = std::fs::read_to_string(c.context.problem().join("faster.c")).unwrap();
-    let spoilt = seed.replacen("return KS_OK;", "y[0] = 0.0f / (float)(call->struct_size - call->struct_size); return KS_OK;", 1);
+    let spoilt = seed.replacen(
+        "return KS_OK;",
+        "y[0] = 0.0f / (float)(call->struct_size - call->struct_size); return KS_OK;",
+        1,
+    );
     assert_ne!(spoilt, seed);
     c.context.write("kernel.c", &spoilt).unwrap();
     let eval = c.json(&["eval", "--quick"]);

@@ -3,10 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test program: a panic is a failed test")]
 
 mod campaign;
+mod campaigns_bad_days;
 mod check;
+mod crash;
 mod eval;
 mod hostile;
+mod led;
 mod messages;
+mod settle;
 mod stop;
 
 use kernelseek_testkit::TestContext;
@@ -16,4 +20,9 @@ use std::path::Path;
 fn context(fixture: &str) -> TestContext {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture);
     TestContext::new(env!("CARGO_BIN_EXE_kernelseek"), &folder).unwrap()
+}
+
+/// The campaign that is attacked and interrupted.
+fn led_fixture() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/led")
 }

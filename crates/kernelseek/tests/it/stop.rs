@@ -146,7 +146,8 @@ fn of_a_thousand_changed_ledgers_none_is_misjudged() {
                 "the source was changed"
             }
             1 => {
-                let name = *dice.pick(&["problem.toml", "all.jsonl", "reference.c", "seed.c", "campaign.toml"]);
+                let name =
+                    *dice.pick(&["problem.toml", "all.jsonl", "reference.c", "seed.c", "campaign.toml"]);
                 undo = Some(change_file(work.join(name), &mut dice));
                 "something sealed was changed"
             }
@@ -158,19 +159,23 @@ fn of_a_thousand_changed_ledgers_none_is_misjudged() {
             }
             3 => {
                 let field = *dice.pick(&["point", "lo", "hi"]);
-                let value = dice.pick(&[json!(null), json!("NaN"), json!(-1.0), json!(1e308), json!(0)]).clone();
+                let value =
+                    dice.pick(&[json!(null), json!("NaN"), json!(-1.0), json!(1e308), json!(0)]).clone();
                 copy.verdict(|v, _| v["scenarios"][scenario]["ratio"][field] = value);
                 "a ratio is no number"
             }
             4 => {
                 let row = 1 + dice.below(usize::try_from(copy.rows()).unwrap());
                 let cut = 1 + dice.below(20);
-                copy.sql(&format!("UPDATE row SET body = substr(body, 1, length(body) - {cut}) WHERE seq = {row}"));
+                copy.sql(&format!(
+                    "UPDATE row SET body = substr(body, 1, length(body) - {cut}) WHERE seq = {row}"
+                ));
                 "a row was cut short"
             }
             5 => {
                 let row = 1 + dice.below(usize::try_from(copy.rows()).unwrap());
-                let set = *dice.pick(&["prev = hash", "hash = prev", "at_ms = at_ms + 1", "body = body || ' '"]);
+                let set =
+                    *dice.pick(&["prev = hash", "hash = prev", "at_ms = at_ms + 1", "body = body || ' '"]);
                 copy.sql(&format!("UPDATE row SET {set} WHERE seq = {row}"));
                 "the chain is broken"
             }
@@ -204,7 +209,11 @@ fn of_a_thousand_changed_ledgers_none_is_misjudged() {
             }
             10 => {
                 let sealed = copy_seal(&copy.folder);
-                copy.append(Entry::Sealed(Sealed { seal: "00".into(), changed: vec!["goal".into()], ..sealed }));
+                copy.append(Entry::Sealed(Sealed {
+                    seal: "00".into(),
+                    changed: vec!["goal".into()],
+                    ..sealed
+                }));
                 "it was sealed anew"
             }
             11 => {
@@ -283,7 +292,8 @@ fn of_a_thousand_changed_ledgers_none_is_misjudged() {
             });
             may_allow = same.unwrap_or(false);
         }
-        let harmless = matches!(what, "a hypothesis was stated" | "other sources were evaluated" | "nothing happened");
+        let harmless =
+            matches!(what, "a hypothesis was stated" | "other sources were evaluated" | "nothing happened");
         let decision = &stop.decision;
         if decision.allow {
             assert!(may_allow, "round {round}: {what}, and the agent was let go: {decision:?}");

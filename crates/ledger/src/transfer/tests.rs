@@ -68,7 +68,7 @@ fn the_head_can_be_asked_for() {
     let file = dir.path().join("in.jsonl");
     std::fs::write(&file, exported(&ledger, true)).unwrap();
     let state = dir.path().join("state");
-    assert!(import(&file, &state, Some("00"), "0", 9).unwrap_err().to_string().contains("not the one"));
+    assert!(import(&file, &state, Some("00"), "0", 9).unwrap_err().to_string().contains("not with the one"));
     let head = ledger.head().unwrap().1;
     assert_eq!(import(&file, &state, Some(&head), "0", 9).unwrap().head, head);
 }

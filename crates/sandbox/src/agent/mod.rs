@@ -40,6 +40,7 @@
 
 mod calls;
 mod fence;
+mod interrupts;
 mod keeper;
 mod layers;
 mod paths;
@@ -64,6 +65,7 @@ use crate::report::LayerState;
 use crate::seccomp;
 use crate::sys;
 use fence::AgentFence;
+pub use interrupts::Interrupts;
 use keeper::{Plan, Record};
 pub use layers::AgentLayers;
 use terminal::Terminal;
@@ -80,7 +82,7 @@ const OUTPUT_LAG: Duration = Duration::from_secs(1);
 pub enum AgentStdio {
     /// The supervisor's own: a person watches and types. The agent stays in the session and the group in
     /// front of the terminal, so that Ctrl-C reaches it; it reaches the supervisor too, which has to ignore it
-    /// meanwhile (the agent does not inherit that). [`Agent::leave`] puts the terminal back as it was.
+    /// meanwhile with [`Interrupts`] (the agent does not inherit that). [`Agent::leave`] puts the terminal back as it was.
     Inherit,
     /// No input, a session of its own, output kept within these bounds.
     Captured(OutputBounds),

@@ -60,7 +60,7 @@ pub(super) const STORIES: &[Story] = &[
         Script::sealed_with(n, |t| t.budget = "evaluations = 1".to_owned())
             .slower()
             .asked(CampaignStart)
-            .ends(false, "1 evaluations are spent")
+            .ends(false, "the one evaluation is spent")
     }),
     // The same eight attempts are a plateau; that they are no start any more is what counts here.
     silent("eighth-attempt", |n| {
