@@ -21,7 +21,11 @@ fn a_promotion_that_was_cut_off_is_settled_first() {
     let confirming = |e: &Value| e["kind"] == "evaluation_started" && e["purpose"] == "confirm";
     while !entries(&stand).iter().any(confirming) {
         assert!(Instant::now() < deadline, "{:#?}", entries(&stand));
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it was cut off: {:#?}", entries(&stand));
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it was cut off: {:#?}",
+            entries(&stand)
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
