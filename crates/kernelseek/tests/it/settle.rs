@@ -17,30 +17,34 @@ fn a_promotion_that_was_cut_off_is_settled_first() {
     stand.json(&["seal"]).unwrap();
     stand.put("better.c").unwrap();
     let mut child = start(stand.command(&["eval", "--quiet"])).unwrap();
+    let mut tries = 1;
     let deadline = Instant::now() + LIMIT;
     let confirming = |e: &Value| e["kind"] == "evaluation_started" && e["purpose"] == "confirm";
     while !entries(&stand).iter().any(confirming) {
         assert!(Instant::now() < deadline, "{:#?}", entries(&stand));
-        assert!(
-            child.try_wait().unwrap().is_none(),
-            "it ended before it was cut off: {:#?}",
-            entries(&stand)
-        );
+        if child.try_wait().unwrap().is_some() {
+            // A busy machine proved nothing, so there was nothing to confirm.
+            tries += 1;
+            assert!(tries <= 8, "it ends before it can be cut off: {:#?}", entries(&stand));
+            child = start(stand.command(&["eval", "--quiet"])).unwrap();
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
     child.wait().unwrap();
     let before = entries(&stand);
     assert!(!before.iter().any(|e| e["kind"] == "promoted"), "{before:#?}");
-    let better = before.iter().find(|e| e["kind"] == "evaluated").unwrap()["candidate_hash"].clone();
+    let better = before.iter().rev().find(|e| e["kind"] == "evaluated").unwrap()["candidate_hash"].clone();
 
     // The workspace holds something else by now.
     stand.put("same.c").unwrap();
     let eval = stand.json(&["eval", "--quick"]).unwrap();
     let notes = eval["campaign"]["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|n| n.as_str().unwrap().contains("had been cut off: promoted")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.as_str().unwrap().contains("had been cut off:")), "{notes:?}");
     let after = entries(&stand);
-    let promoted = after.iter().find(|e| e["kind"] == "promoted").unwrap();
-    assert_eq!(promoted["candidate_hash"], better);
+    // Settled either way: the second measurement decides, and it is of the kept sources.
+    let settled = after.iter().find(|e| e["kind"] == "promoted" || e["kind"] == "not_promoted").unwrap();
+    let confirmed = |e: &&Value| e["kind"] == "evaluated" && e["purpose"] == "confirm";
+    assert_eq!(after.iter().find(confirmed).unwrap()["candidate_hash"], better, "{settled:#}");
     assert!(after.iter().any(|e| e["kind"] == "abandoned"), "the cut-off measurement is in the ledger");
 }

@@ -106,7 +106,7 @@ fn of_a_thousand_changed_ledgers_none_is_misjudged() {
     let c = Campaigner::new(MET);
     c.must(&["seal"]);
     c.put("faster.c");
-    c.must(&["eval", "--full", "--quiet"]);
+    c.meet();
     let work = c.context.problem();
     let ledger = Ledger::open(&c.ledger_folder(), Access::Read).unwrap();
     let met = ledger
