@@ -37,8 +37,8 @@ impl Outcome {
 }
 
 impl Campaign {
-    /// Evaluates, once and for all, what the ledger holds: the sources that are in the workspace now if they were
-    /// evaluated, else the incumbent's. Nothing is read from the workspace but to compare hashes.
+    /// Evaluates, once and for all, what the ledger holds of the sources that are in the workspace now. Nothing is read
+    /// from the workspace but to compare hashes.
     ///
     /// # Errors
     /// When there can be no verdict.
@@ -52,11 +52,12 @@ impl Campaign {
         self.recover()?;
         let hash_of = |path: &str| self.hash_of(path);
         let current = self.with_scene(|scene| scene.of_current_sources(&hash_of).map(|e| e.row))?;
-        let row = current.or_else(|| self.board.incumbent().map(|p| p.what.evaluated));
-        let Some(evaluation) = row.and_then(|row| self.board.evaluation(row)).cloned() else {
-            return Ok(Outcome::unmet(
-                "nothing that is in the workspace was evaluated, and nothing was promoted",
-            ));
+        let Some(evaluation) = current.and_then(|row| self.board.evaluation(row)).cloned() else {
+            // The incumbent may well meet the goal, but it is not what the agent has left.
+            let kept = self.board.incumbent().map_or_else(String::new, |p| {
+                format!("; the incumbent's sources are kept, in row {}", p.what.evaluated)
+            });
+            return Ok(Outcome::unmet(format!("what is in the workspace now was not evaluated{kept}")));
         };
         // What was not built needs no full evaluation to be refused.
         if evaluation.facts.candidate_hash.is_empty() {
