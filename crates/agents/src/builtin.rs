@@ -14,10 +14,8 @@ pub(crate) const SESSION: &str = "KERNELSEEK_SESSION";
 
 /// What a turn tells an agent through its environment.
 pub(crate) fn environment(turn: &Turn<'_>) -> BTreeMap<OsString, OsString> {
-    let mut env = BTreeMap::from([
-        (PROMPT.into(), turn.prompt.into()),
-        (TURN.into(), turn.number.to_string().into()),
-    ]);
+    let mut env =
+        BTreeMap::from([(PROMPT.into(), turn.prompt.into()), (TURN.into(), turn.number.to_string().into())]);
     if let Some(session) = turn.session {
         env.insert(SESSION.into(), session.into());
     }

@@ -28,7 +28,8 @@ impl Agent for CommandAgent {
     }
 
     fn invoke(&mut self, turn: &Turn<'_>) -> Invocation {
-        let (program, args) = self.command.split_first().map_or_else(Default::default, |(p, a)| (p.into(), a.to_vec()));
+        let (program, args) =
+            self.command.split_first().map_or_else(Default::default, |(p, a)| (p.into(), a.to_vec()));
         Invocation { program, args, env: environment(turn), write: Vec::new() }
     }
 
@@ -46,7 +47,10 @@ mod tests {
         let mut agent = CommandAgent::new(vec!["/bin/sh".into(), "agent.sh".into()]).unwrap();
         assert_eq!(agent.name(), "sh");
         let invocation = agent.invoke(&Turn { number: 1, prompt: "do", session: None });
-        assert_eq!((invocation.program.as_os_str(), invocation.args.as_slice()), ("/bin/sh".as_ref(), &["agent.sh".into()][..]));
+        assert_eq!(
+            (invocation.program.as_os_str(), invocation.args.as_slice()),
+            ("/bin/sh".as_ref(), &["agent.sh".into()][..])
+        );
         assert_eq!(invocation.env[&OsString::from("KERNELSEEK_PROMPT")], "do");
         assert!(!invocation.env.contains_key(&OsString::from("KERNELSEEK_SESSION")));
         assert!(CommandAgent::new(Vec::new()).is_none());

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_comes_before_the_question() {
-        let text = again("the goal is unmet.\n- `every speedup >= 1.1`: 3 of 4", Some("What moves the bytes?"));
+        let text =
+            again("the goal is unmet.\n- `every speedup >= 1.1`: 3 of 4", Some("What moves the bytes?"));
         assert!(text.find("3 of 4").unwrap() < text.find("What moves").unwrap());
     }
 }

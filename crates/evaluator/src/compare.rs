@@ -90,6 +90,17 @@ pub fn against_reference(
         let rule = outcome.rule.to_string();
         state.note_worst(&name, &rule, outcome.ratio);
         if !outcome.pass {
+            if state.answered_before(index, ours, *drawn) {
+                state.find(
+                    Finding::new(
+                        "correct.remembered",
+                        Severity::Fail,
+                        format!("`{name}` is, bit for bit, what was answered to an earlier call with other contents"),
+                    )
+                    .with_evidence(format!("{name}, {} content", describe(drawn)))
+                    .with_next("compute from the inputs of this call: addresses come back, contents do not"),
+                );
+            }
             let place =
                 outcome.worst.map_or_else(String::new, |i| index_text(&state.case.tensors[index].shape, i));
             state.find(

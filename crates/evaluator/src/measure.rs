@@ -439,6 +439,7 @@ impl Measurer<'_> {
             state.contents += 1;
             let (ours, theirs) = (&returned.outputs[position], &seed.outputs[position]);
             let distribution = staged.drawn.content.distribution;
+            state.remember(ours, staged.drawn);
             let fixed = state
                 .fixed
                 .iter()

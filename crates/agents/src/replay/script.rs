@@ -223,7 +223,10 @@ stop = "done"
             ("format = 2\n".to_owned(), "format 2 is not known"),
             ("format = 1\n".to_owned(), "it has no [[step]]"),
             (step(""), "step 1: it does nothing"),
-            (step("files = { \"../kernel.c\" = \"a.c\" }"), "step 1: `../kernel.c` is no path inside the folder"),
+            (
+                step("files = { \"../kernel.c\" = \"a.c\" }"),
+                "step 1: `../kernel.c` is no path inside the folder",
+            ),
             (step("files = { \"kernel.c\" = \"/etc/passwd\" }"), "`/etc/passwd` is no path inside"),
             (step("say = \"a\"\nlayer = \"memory\""), "`layer` and `expect` belong to a `hypothesis`"),
             (step("hypothesis = \"a\"\nexpect = -1.0"), "`expect` is a ratio above 0"),
