@@ -69,8 +69,9 @@ pub fn play(script: &Script, from: usize, hands: &mut dyn Hands) {
             on = note(said, hands);
         }
         if on && let Some(words) = &step.stop {
+            hands.say(Heard::Words(words.clone()));
             let said = hands.stop(words);
-            on = note(said, hands);
+            note(said, hands);
         }
         if let Some(why) = lost {
             // The step was not played to its end: the next turn begins with it.
@@ -78,12 +79,9 @@ pub fn play(script: &Script, from: usize, hands: &mut dyn Hands) {
             return;
         }
         hands.say(Heard::Session((i + 1).to_string()));
-        if let Some(words) = step.stop.as_ref().filter(|_| on) {
-            hands.say(Heard::Words(words.clone()));
-            // Whoever is sent back after the last step has nothing left to play.
-            if i + 1 < script.steps.len() {
-                return;
-            }
+        // Whoever is sent back after the last step has nothing left to play.
+        if step.stop.is_some() && i + 1 < script.steps.len() {
+            return;
         }
     }
     hands.say(Heard::Finished("the recording is over".to_owned()));
@@ -165,9 +163,9 @@ stop = "really"
                 "evaluate Default []",
                 "Session(\"1\")",
                 "evaluate Quick [\"odd\"]",
+                "Words(\"done\")",
                 "stop done",
                 "Session(\"2\")",
-                "Words(\"done\")",
             ]
         );
     }

@@ -189,6 +189,17 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
+/// `demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Lay the campaign out in this folder, which must not exist or be empty [default: a new one in $TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    pub into: Option<PathBuf>,
+    /// Play the recording in this folder instead of the built-in one
+    #[arg(long, value_name = "DIR")]
+    pub recording: Option<PathBuf>,
+}
+
 /// Agents that take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AgentArg {
