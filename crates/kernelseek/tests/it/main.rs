@@ -6,6 +6,7 @@ mod campaign;
 mod campaigns_bad_days;
 mod check;
 mod crash;
+mod demo;
 mod eval;
 mod hostile;
 mod led;
