@@ -70,7 +70,10 @@ fn once(binary: &Path) -> Result<Value, String> {
         .map_err(|e| format!("{}: {e}", binary.display()))?;
     let seconds = begun.elapsed().as_secs_f64();
     let said: Value = serde_json::from_slice(&output.stdout).map_err(|e| {
-        format!("no summary ({e}): {}", String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default())
+        format!(
+            "no summary ({e}): {}",
+            String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default()
+        )
     })?;
     let outcome = &said["run"]["outcome"];
     let scenarios: serde_json::Map<String, Value> = outcome["verdict"]["scenarios"]

@@ -237,6 +237,9 @@ pub struct Export {
     /// Leave raw pairs and built libraries out
     #[arg(long)]
     pub without_bulk: bool,
+    /// Write the edits and words as a recording into this folder instead, for `run --agent replay`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "without_bulk"])]
+    pub recording: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
     pub here: Here,

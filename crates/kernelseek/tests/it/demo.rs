@@ -26,7 +26,8 @@ fn play(kernel: &Path, told: impl Fn(&Ran) -> bool) -> Ran {
         let context = context("rowscale");
         let recording = recording(&context, kernel);
         let into = context.problem().parent().unwrap().join(format!("demo-{round}"));
-        let ran = context.run(&["demo", "--recording", &recording, "--into", into.to_str().unwrap()]).unwrap();
+        let ran =
+            context.run(&["demo", "--recording", &recording, "--into", into.to_str().unwrap()]).unwrap();
         let report = std::fs::read_to_string(into.join("report.md")).unwrap();
         assert!(report.starts_with("# "), "{report}");
         if told(&ran) {
@@ -70,9 +71,14 @@ fn another_edit_makes_another_story() {
 fn without_a_compiler_it_says_how_to_get_one() {
     let context = context("rowscale");
     let into = context.problem().parent().unwrap().join("demo");
-    let ran = context.run_with(&["demo", "--into", into.to_str().unwrap()], &[("PATH", "/nonexistent")]).unwrap();
+    let ran =
+        context.run_with(&["demo", "--into", into.to_str().unwrap()], &[("PATH", "/nonexistent")]).unwrap();
     assert_eq!(ran.code, 4, "{}", ran.snapshot());
-    assert!(ran.stderr.contains("no C compiler found") && ran.stderr.contains("apt-get install"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("no C compiler found") && ran.stderr.contains("apt-get install"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(ran.stdout, "");
 }
 

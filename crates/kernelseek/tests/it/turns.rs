@@ -153,3 +153,34 @@ fn what_cannot_be_run_says_what_to_do() {
     assert_eq!(ran.code, 3, "{}", ran.snapshot());
     assert!(ran.stderr.contains("step 1: there is no file `gone.c`"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_campaign_is_recorded_and_played_again() {
+    let c = Campaigner::new(UNMET);
+    c.must(&["seal"]);
+    let nothing = c.run(&["export", "--recording", "../again"]);
+    assert!(nothing.code != 0 && nothing.stderr.contains("no evaluation yet"), "{}", nothing.snapshot());
+    c.must(&["hypothesis", "the tail can wait", "--layer", "instructions", "--expect", "1.5"]);
+    c.put("wrong_tail.c");
+    c.must(&["eval", "--quick"]);
+    c.put("faster.c");
+    c.must(&["eval", "--quick"]);
+    c.context.run_input(&["hook-decision"], "{\"words\": \"good enough\"}").unwrap();
+    c.must(&["export", "--recording", "../again"]);
+    let folder = c.context.problem().parent().unwrap().join("again");
+    let text = std::fs::read_to_string(folder.join("replay.toml")).unwrap();
+    for part in ["the tail can wait", "expect = 1.5", "eval = \"quick\"", "stop = \"good enough\""] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+
+    let again = Campaigner::new(UNMET);
+    again.must(&["seal"]);
+    again.must(&["run", "--agent", "replay", "--recording", folder.to_str().unwrap()]);
+    let hashes = |c: &Campaigner| -> Vec<Value> {
+        let log = c.json(&["log", "--number", "0", "--kind", "evaluated"]);
+        let rows = log.as_array().unwrap().iter().map(|r| r["entry"].clone());
+        rows.filter(|e| e["purpose"] == "attempt").map(|e| e["candidate_hash"].clone()).collect()
+    };
+    assert_eq!(hashes(&again), hashes(&c));
+    assert_eq!(hashes(&c).len(), 2);
+}
