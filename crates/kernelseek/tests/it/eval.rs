@@ -21,7 +21,9 @@ fn is_right(verdict: &Value) -> bool {
 #[test]
 fn an_honest_candidate_passes_every_gate() {
     let c = context("rowscale");
-    let v = verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    let evaluate = || verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    // What a busy machine leaves unproven is evaluated again.
+    let v = (0..6).map(|_| evaluate()).find(|v| v["word"] != "UNPROVEN").unwrap();
     assert!(is_right(&v), "{v:#}");
     assert_eq!(v["passed"], "plausible");
     assert_eq!(v["scenarios"].as_array().unwrap().len(), 3);
