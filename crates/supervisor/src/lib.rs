@@ -13,6 +13,7 @@ mod last;
 mod lead;
 pub mod protocol;
 mod reach;
+mod reporting;
 mod sealing;
 mod server;
 mod site;

@@ -10,6 +10,7 @@ mod eval;
 mod hostile;
 mod led;
 mod messages;
+mod report;
 mod settle;
 mod stop;
 
