@@ -59,7 +59,7 @@ fn a_report_tells_what_failed_and_what_was_refused() {
     c.must(&["seal"]);
     c.context.write("kernel.c", "#include \"rowscale.h\"\nint f( {\n").unwrap();
     c.must(&["eval", "--quick", "--quiet"]);
-    let decision = c.stop(r#"{"words": "# I am *done*"}"#);
+    let decision = c.stop(r##"{"words": "# I am *done*"}"##);
     assert_eq!(decision["decision"], "block");
     let text = c.must(&["report"]).stdout;
     assert!(text.starts_with("# Campaign `rowscale`: goal unmet\n"), "{text}");
