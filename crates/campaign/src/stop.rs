@@ -255,7 +255,8 @@ fn only_tier_missing(judgement: &Judgement) -> bool {
 }
 
 /// What is missing, in a few lines that an agent can act on.
-fn unmet(judgement: &Judgement) -> String {
+#[must_use]
+pub fn unmet(judgement: &Judgement) -> String {
     let mut text = String::from("the goal is unmet.");
     for clause in judgement.unmet() {
         text.push_str(&format!("\n- `{}`: {} of {} scenarios", clause.clause, clause.satisfied, clause.of));

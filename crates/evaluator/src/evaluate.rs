@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+/// A spread of the seed against itself from which on it hides what is to be measured.
+const UNSTEADY: f64 = 0.05;
+
 /// Why there is no verdict at all.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluateError {
@@ -137,6 +140,8 @@ pub fn evaluate(
     }
     sink.on(&Event::Problem { name: verdict.problem.clone(), scenarios: cases.len() });
     let bench = session.bench(&cases, sink)?;
+    // Known once the bench has built it.
+    verdict.seed_hash = session.seed_hash();
     let mut peaks = session.peaks(sink);
     let calibration = session.calibration(&bench, &cases, sink)?;
     let terms_with = |peaks: Peaks, case: &str| Terms {
@@ -448,11 +453,21 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
         .iter()
         .chain(verdict.scenarios.iter().flat_map(|s| &s.findings))
         .filter(|f| f.severity >= Severity::Unproven)
+        // The first of the worst, which is the one that the report shows first.
+        .rev()
         .max_by_key(|f| f.severity)
         .and_then(|f| f.next.clone())
         .or_else(|| {
-            (verdict.word == Word::Unresolved)
-                .then(|| "evaluate again when the machine is quieter".to_owned())
+            (verdict.word == Word::Unresolved).then(|| {
+                if verdict.aa_spread > UNSTEADY {
+                    // The spread is kept from the run that measured it, and no later evaluation narrows it.
+                    "run `kernelseek check` when the machine is quieter: the seed's spread against itself was measured \
+                     while it was busy, and widens every interval"
+                        .to_owned()
+                } else {
+                    "evaluate again when the machine is quieter".to_owned()
+                }
+            })
         });
     verdict.seconds = start.elapsed().as_secs_f64();
     Evaluation { verdict, raw }

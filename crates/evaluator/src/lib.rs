@@ -7,6 +7,7 @@ pub mod audit;
 pub mod bench;
 pub mod calibration;
 pub mod check;
+mod check_outputs;
 mod closure;
 pub mod compare;
 pub mod dice;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 mod campaign;
 
 pub use campaign::{
-    Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import, LayerArg, Log, Report, Run, Seal,
-    Status,
+    AgentArg, AgentCommand, AgentEntry, Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import,
+    LayerArg, Log, Report, Run, Seal, Status,
 };
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
@@ -105,6 +105,9 @@ pub enum Command {
     HookDecision(HookDecision),
     /// Print a completion script for a shell
     Completions(Completions),
+    /// Work as a built-in agent. Started by `run`.
+    #[command(hide = true)]
+    Agent(AgentEntry),
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),

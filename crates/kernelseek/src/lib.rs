@@ -10,11 +10,13 @@ pub mod env_vars;
 mod error;
 pub mod exit;
 mod goal_view;
+mod live;
 mod log_view;
 mod printer;
 mod progress;
 mod settings;
 mod status_view;
+mod story;
 mod style;
 mod table;
 mod verdict_view;
@@ -62,6 +64,7 @@ pub fn main() -> u8 {
         Command::Import(args) => commands::transfer::import(args, &cli.global, &mut printer),
         Command::HookDecision(args) => commands::hook_decision::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
+        Command::Agent(entry) => commands::agent::run(entry, &printer),
         Command::Worker(_) => Ok(exit::OK),
     };
     outcome.unwrap_or_else(|error| {

@@ -151,14 +151,14 @@ fn told(entry: &Entry, style: Style) -> (String, String) {
         Entry::StopAttempted(s) => {
             (style.bad("■"), format!("stop refused ({}): {}", s.rule, words::first_lines(&s.reason)))
         }
-        Entry::Led(Led::Started { command, layers, fenced }) => {
+        Entry::Led(Led::Started { command, layers, fenced, .. }) => {
             let fence = if *fenced { style.good("fenced") } else { style.bad("not fenced") };
             (
                 style.strong("»"),
                 format!("agent starts, {fence}: {}\n{}", command.join(" "), style.faint(&layers.join(", "))),
             )
         }
-        Entry::Led(Led::Left { ended, killed }) => {
+        Entry::Led(Led::Left { ended, killed, .. }) => {
             let left =
                 if *killed == 0 { String::new() } else { format!(", {killed} processes of it were killed") };
             (style.strong("«"), format!("agent has left ({ended}){left}"))

@@ -146,7 +146,8 @@ fn explanations(verdict: &Verdict, style: Style) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-fn abbreviate(ids: &[&str]) -> String {
+/// Eight ids and how many more there are.
+pub(crate) fn abbreviate(ids: &[&str]) -> String {
     let shown = ids.iter().take(8).copied().collect::<Vec<_>>().join(", ");
     let rest = ids.len().saturating_sub(8);
     if rest > 0 { format!("{shown} and {rest} more") } else { shown }

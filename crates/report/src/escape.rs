@@ -172,20 +172,27 @@ fn is_code(word: &str) -> bool {
         || numbered("gh-")
 }
 
+/// Escapes a word where a sign means something, and leaves it where it does not: what is read as text should be readable
+/// as text.
 fn escape(text: &str, out: &mut String) {
-    // What begins a block does so only where a line begins, and `wrap` begins lines with letters only.
+    // What begins a block does so only where a line begins, and `wrap` begins lines with nothing that does.
     let first = out.is_empty();
     let digits = text.chars().take_while(char::is_ascii_digit).count();
-    for (i, c) in text.chars().enumerate() {
-        let opens = first
-            && ((i == 0 && matches!(c, '#' | '+' | '-' | '=' | ':' | '!'))
-                || (i > 0 && i == digits && i + 1 == text.len() && matches!(c, '.' | ')')));
-        if opens
-            || matches!(
-                c,
-                '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '{' | '}' | '$' | '^'
-            )
-        {
+    let mut signs = text.chars().enumerate().peekable();
+    while let Some((i, c)) = signs.next() {
+        let next = signs.peek().map(|(_, c)| *c);
+        let means = match c {
+            '\\' | '`' | '*' | '_' | '|' | '~' | '$' | '^' => true,
+            // An interval is no link; and none is closed by a bracket that nothing follows.
+            '[' => !next.is_some_and(|n| n.is_ascii_digit()),
+            ']' => next.is_some_and(|n| matches!(n, '(' | '[' | ':')),
+            '<' => next.is_some_and(|n| n.is_alphabetic() || matches!(n, '/' | '!' | '?')),
+            '&' => next.is_some_and(|n| n.is_alphanumeric() || n == '#'),
+            '#' | '+' | '-' | '=' | ':' | '!' | '>' => first && i == 0,
+            '.' | ')' => first && i > 0 && i == digits && next.is_none(),
+            _ => false,
+        };
+        if means {
             out.push('\\');
         }
         out.push(c);
@@ -241,7 +248,10 @@ mod tests {
             ("1.5 x", "1.5 x"),
             ("- no list - none", "\\- no list - none"),
             ("a | b", "a \\| b"),
-            ("*no* <b>html</b> &amp;", "\\*no\\* \\<b\\>html\\</b\\> \\&amp;"),
+            ("*no* <b>html</b> &amp;", "\\*no\\* \\<b>html\\</b> \\&amp;"),
+            ("2 * 3 < 7 & 8 > 1 in [0.9, 1.1]", "2 \\* 3 < 7 & 8 > 1 in [0.9, 1.1]"),
+            ("[3](x) [^1] [x]: y", "[3\\](x) \\[`^1`] \\[x\\]: y"),
+            ("> no quote", "\\> no quote"),
             ("[no](https://x.y) ![no](z)", "\\[`no](https://x.y`) !\\[no\\](z)"),
             ("see http://x.y/?a=b, please", "see `http://x.y/?a=b`, please"),
             ("@somebody fixes #12", "`@somebody` fixes `#12`"),
@@ -250,7 +260,7 @@ mod tests {
             ("a lone ` here", "a lone \\` here"),
             ("`` ` ``", "\\`\\` \\` \\`\\`"),
             ("costs $5 $", "costs `$5` `$`"),
-            ("\u{1b}[31mred\u{202e}\n\nnext\tline ", "�\\[31mred� next line"),
+            ("\u{1b}[31mred\u{202e}\n\nnext\tline ", "�[31mred� next line"),
             ("", ""),
         ] {
             assert_eq!(inline(text), shown, "{text:?}");

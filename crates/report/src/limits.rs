@@ -2,7 +2,7 @@
 
 use crate::gather::Material;
 use crate::model::{Questions, Subject, Tally};
-use crate::words::{count, lasted};
+use crate::words::{count, lasted, layers};
 use kernelseek_core::verdict::{Trust, Word};
 use kernelseek_ledger::entry::Led;
 use kernelseek_ledger::{Entry, Row};
@@ -58,22 +58,22 @@ pub(crate) fn limits(
 
 fn of_subject(s: &Subject, material: &Material<'_>, list: &mut List) {
     match s.trust {
-        Trust::Full => list.name("trust", "trust is full: every sandbox layer held", s.setting.layers.clone()),
+        Trust::Full => list.name("trust", "trust is full: every sandbox layer held", layers(&s.setting.layers)),
         Trust::Reduced => list.name(
             "trust",
             "trust is reduced: a sandbox layer was missing, so a candidate that tampers with its harness is not ruled out",
-            s.setting.layers.clone(),
+            layers(&s.setting.layers),
         ),
     }
     match (s.led, fence(material, s.row)) {
-        (true, Some((fenced, layers))) => list.name(
+        (true, Some((fenced, held))) => list.name(
             "led",
             if fenced {
                 "led: the agent worked behind a fence, and could neither write to the ledger nor reach the supervisor"
             } else {
                 "led, but not every layer of the fence held: what the agent could reach is not ruled out"
             },
-            layers,
+            layers(&held),
         ),
         (true, None) => list.say("led", "led: the evaluation was made by a supervisor outside the agent's processes"),
         (false, _) => list.say(

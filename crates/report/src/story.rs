@@ -1,7 +1,7 @@
 //! What happened, one line for each thing that a reader wants to know.
 
 use crate::words;
-use kernelseek_campaign::{Board, no_contender};
+use kernelseek_campaign::{Board, MODE, no_contender};
 use kernelseek_core::decision::{DecisionPoint, Layer};
 use kernelseek_core::verdict::{Ratio, Stage, Trust, Word};
 use kernelseek_ledger::entry::{
@@ -82,6 +82,12 @@ pub enum Event {
     },
     /// An agent was started behind the fence, or without all of it.
     AgentStarted {
+        /// Its name, if it takes turns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// Number of the turn in its run, from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
         /// Its command.
         command: Vec<String>,
         /// What the fence holds.
@@ -350,10 +356,10 @@ impl Teller<'_> {
                     .map(|(_, started)| started.purpose);
                 Event::Abandoned { purpose, why: a.why }
             }
-            Entry::Led(Led::Started { command, layers, fenced }) => {
-                Event::AgentStarted { command, layers, fenced }
+            Entry::Led(Led::Started { command, layers, fenced, agent, turn }) => {
+                Event::AgentStarted { agent, turn, command, layers, fenced }
             }
-            Entry::Led(Led::Left { ended, killed }) => Event::AgentLeft { ended, killed },
+            Entry::Led(Led::Left { ended, killed, .. }) => Event::AgentLeft { ended, killed },
             Entry::Led(Led::Refused { request, why }) => Event::Refused { request, why },
             Entry::ImportedFrom(i) => Event::Imported { head: i.head },
             Entry::Workspace(w) if w.because != "sealed" => Event::Moved { because: w.because },
@@ -388,7 +394,9 @@ impl Teller<'_> {
         };
         let bar = self.incumbent.as_ref().map_or(1.0, |(_, point)| *point);
         let measured = counted
-            .filter(|_| e.purpose == Purpose::Attempt && e.whole_grid && words::counts(e.word))
+            .filter(|_| {
+                e.purpose == Purpose::Attempt && e.whole_grid && e.mode == MODE && words::counts(e.word)
+            })
             .map(|point| point / bar)
             .filter(|m| m.is_finite());
         // The supervisor's own evaluation tests nothing that was stated.

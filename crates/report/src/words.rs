@@ -123,6 +123,14 @@ pub fn first_lines(text: &str) -> String {
     text.lines().take(2).map(|l| l.trim_start_matches(['-', ' '])).collect::<Vec<_>>().join(" ")
 }
 
+/// Layers as `name: state`; where all are enforced, their names alone.
+#[must_use]
+pub fn layers(layers: &[String]) -> Vec<String> {
+    let enforced: Option<Vec<String>> =
+        layers.iter().map(|l| l.strip_suffix(": enforced").map(str::to_owned)).collect();
+    enforced.unwrap_or_else(|| layers.to_vec())
+}
+
 /// The first few of a list and how many more there are.
 #[must_use]
 pub fn list(items: &[String], most: usize) -> String {
@@ -192,6 +200,13 @@ mod tests {
         for ms in [i64::MIN, i64::MAX] {
             assert!(date(ms).ends_with("UTC"));
         }
+    }
+
+    #[test]
+    fn layers_that_all_hold_are_names() {
+        let of = |l: &[&str]| layers(&l.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["net: enforced", "pid: enforced"]), ["net", "pid"]);
+        assert_eq!(of(&["net: enforced", "pid: off"]), ["net: enforced", "pid: off"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod agent;
 pub(crate) mod ask;
 pub(crate) mod build;
 mod campaign;

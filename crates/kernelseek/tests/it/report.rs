@@ -19,9 +19,11 @@ fn a_report_says_what_the_campaign_came_to() {
     let eval = c.meet();
     let text = c.must(&["report"]).stdout;
     assert!(text.starts_with("# Campaign `rowscale`: goal met\n"), "{text}");
-    assert!(text.contains("`formulation`: \\| fewer \\<b\\>calls\\</b\\> \\| "), "{text}");
+    assert!(text.contains("`formulation`: \\| fewer \\<b>calls\\</b> \\| "), "{text}");
     assert!(text.contains("| 1.500× |"), "{text}");
-    for section in ["Goal", "Scenarios, from", "Course", "Story", "What this report does not show", "To see for"] {
+    for section in
+        ["Goal", "Scenarios, from", "Course", "Story", "What this report does not show", "To see for"]
+    {
         assert!(text.contains(&format!("\n## {section}")), "{section}\n{text}");
     }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -43,9 +45,14 @@ fn a_report_says_what_the_campaign_came_to() {
     assert!(json["subject"]["held_out"].get("scenarios").is_none());
 
     let ran = c.must(&["report", "--output", "report.md"]);
-    assert!(ran.stdout.is_empty() && ran.stderr.contains("report.md: report of rowscale-"), "{}", ran.snapshot());
+    assert!(
+        ran.stdout.is_empty() && ran.stderr.contains("report.md: report of rowscale-"),
+        "{}",
+        ran.snapshot()
+    );
     let file = std::fs::read_to_string(c.context.problem().join("report.md")).unwrap();
-    let without_date = |text: &str| text.lines().filter(|l| !l.starts_with("Made ")).collect::<Vec<_>>().join("\n");
+    let without_date =
+        |text: &str| text.lines().filter(|l| !l.starts_with("Made ")).collect::<Vec<_>>().join("\n");
     assert_eq!(without_date(&file), without_date(&text), "reading writes no row");
     let nowhere = c.run(&["report", "--output", "none/report.md"]);
     assert_eq!(nowhere.code, 3, "{}", nowhere.snapshot());

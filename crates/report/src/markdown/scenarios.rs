@@ -74,7 +74,7 @@ fn cells(s: &ScenarioVerdict) -> Vec<String> {
         name(&s.id),
         s.word.as_str().to_owned(),
         s.ratio.map_or_else(|| "-".to_owned(), |r| format!("{:.3}×", r.point)),
-        s.ratio.map_or_else(|| "-".to_owned(), |r| format!("{:.3} … {:.3}", r.lo, r.hi)),
+        s.ratio.map_or_else(|| "-".to_owned(), |r| format!("[{:.3}, {:.3}]", r.lo, r.hi)),
         clock(s.seed_ns),
         clock(s.candidate_ns),
         s.worst_error.as_ref().map_or_else(|| "-".to_owned(), |w| over_bound(w.ratio)),

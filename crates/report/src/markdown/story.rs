@@ -5,7 +5,7 @@ use crate::defences::in_words;
 use crate::escape::code;
 use crate::model::Report;
 use crate::story::{Answer, Attempt, Event, Line, Outcome, Stated};
-use crate::words::{count, first_lines, interval, lasted};
+use crate::words::{self, count, first_lines, interval, lasted};
 use kernelseek_core::verdict::Word;
 use kernelseek_ledger::entry::Purpose;
 use std::collections::BTreeSet;
@@ -106,9 +106,9 @@ fn kept(story: &[Line], told: usize) -> BTreeSet<usize> {
 fn is_turn(event: &Event) -> bool {
     match event {
         Event::Attempt(a) => matches!(a.outcome, Outcome::Promoted { .. } | Outcome::Final),
-        Event::Sealed { .. } | Event::Ended { .. } | Event::Imported { .. } | Event::AgentStarted { .. } => {
-            true
-        }
+        Event::Sealed { .. } | Event::Ended { .. } | Event::Imported { .. } => true,
+        // The first turn of a run stands for the others.
+        Event::AgentStarted { turn, .. } => turn.is_none_or(|t| t == 1),
         _ => false,
     }
 }
@@ -286,16 +286,18 @@ fn between(event: &Event) -> (String, String) {
                 if because.is_empty() { String::new() } else { format!(", because {}", said(because, TEXT)) };
             (format!("**sealed again**, {short}: {} changed{because}", names(changed, 8)), stale.to_owned())
         }
-        Event::AgentStarted { command, layers, fenced } => {
+        Event::AgentStarted { agent, turn, command, layers, fenced } => {
             let fence = if *fenced { "fenced" } else { "not wholly fenced" };
             let layers = if layers.is_empty() {
                 String::new()
             } else {
-                format!(" ({})", said(&layers.join(", "), TEXT))
+                format!(" ({})", said(&words::layers(layers).join(", "), TEXT))
             };
             let command: String = command.join(" ");
+            let turn = turn.map_or_else(String::new, |t| format!(", turn {t}"));
+            let who = agent.as_ref().map_or_else(String::new, |a| format!(" of {}", name(a)));
             plain(format!(
-                "**agent starts**, {fence}{layers}: {}",
+                "**agent starts**{turn}{who}, {fence}{layers}: {}",
                 code(&crate::escape::cut(&command, SHORT))
             ))
         }

@@ -6,7 +6,7 @@ use crate::model::Report;
 use crate::words::date;
 
 /// Names that a limit lists.
-const NAMED: usize = 12;
+const NAMED: usize = 16;
 /// Limits that are listed: notes of a verdict are as many as it likes.
 const MOST: usize = 40;
 /// Source files that are listed.
@@ -17,7 +17,9 @@ pub(super) fn render(report: &Report) -> String {
     for limit in report.limits.iter().take(MOST) {
         let about =
             if limit.names.is_empty() { String::new() } else { format!(": {}", names(&limit.names, NAMED)) };
-        text.push_str(&item(&format!("{}{about}", said(&limit.text, 500))));
+        // A bracket before a colon would name the target of a link.
+        let text_of = if about.is_empty() { limit.text.as_str() } else { limit.text.trim_end_matches(']') };
+        text.push_str(&item(&format!("{}{about}", said(text_of, 500))));
     }
     text.push('\n');
     text.push_str(&reproduce(report));

@@ -61,6 +61,8 @@ pub(crate) fn everything() -> Vec<Entry> {
             command: vec!["agent".into()],
             layers: vec!["landlock".into()],
             fenced: true,
+            agent: Some("player".into()),
+            turn: Some(2),
         }),
         Entry::Led(Led::Refused { request: "seal".into(), why: "it is a person's".into() }),
         Entry::EvaluationStarted(started),
@@ -76,7 +78,7 @@ pub(crate) fn everything() -> Vec<Entry> {
             rule: "unmet".into(),
             words: "I am done.".into(),
         }),
-        Entry::Led(Led::Left { ended: "exit 0".into(), killed: 2 }),
+        Entry::Led(Led::Left { ended: "exit 0".into(), killed: 2, session: None }),
         Entry::Pruned(Pruned { artefacts: vec!["a".into()], bytes: 1 << 20 }),
         Entry::Workspace(Workspace {
             path: PathBuf::from("/x"),
@@ -181,8 +183,10 @@ fn an_end_is_told() {
         command: vec!["agent".into(), "--fast".into()],
         layers: vec!["landlock".into(), "seccomp".into()],
         fenced: true,
+        agent: None,
+        turn: None,
     }));
-    told.push(&Entry::Led(Led::Left { ended: "exit 0".into(), killed: 0 }));
+    told.push(&Entry::Led(Led::Left { ended: "exit 0".into(), killed: 0, session: None }));
     let row = told.push(&Entry::Evaluated(Box::new(last)));
     told.push(&Entry::Ended(Ended {
         met: true,
