@@ -16,12 +16,12 @@ mod signals;
 mod stop;
 mod words;
 
-pub use board::{Ask, Board, Evaluation, Running};
+pub use board::{Ask, At, Board, Evaluation, Running};
 pub use budget::Spent;
 pub use detect::Occasion;
 pub use edits::edit;
 pub use machine::{Action, Scene, Verdicts, View};
-pub use promotion::{CONFIDENCE, Contest, PAIRS_FACTOR};
+pub use promotion::{CONFIDENCE, Contest, PAIRS_FACTOR, no_contender};
 pub use signals::signals;
-pub use stop::{Situation, StopDecision, StopRule, unmet};
+pub use stop::{MODE, Situation, StopDecision, StopRule, unmet};
 pub use words::{excuses, limits};

@@ -12,7 +12,7 @@ use kernelseek_ledger::seal::Change;
 use serde::{Deserialize, Serialize};
 
 /// The mode that a goal is judged in.
-pub(crate) const MODE: &str = "cold";
+pub const MODE: &str = "cold";
 /// Scenarios that a reason names.
 const NAMED: usize = 5;
 

@@ -7,7 +7,7 @@ mod campaign;
 
 pub use campaign::{
     AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
-    Import, LayerArg, Log, Run, Seal, Status,
+    Import, LayerArg, Log, Report, Run, Seal, Status,
 };
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
@@ -89,6 +89,8 @@ pub enum Command {
     Status(Status),
     /// Show what happened in the campaign
     Log(Log),
+    /// Write a report of the campaign: Markdown, or JSON with --json
+    Report(Report),
     /// Ask the agent a question, or show the one that is open or due
     Ask(Ask),
     /// State what an edit is expected to do, before making it

@@ -60,6 +60,7 @@ pub fn main() -> u8 {
         Command::Ask(args) => commands::ask::ask(args, &cli.global, &mut printer),
         Command::Hypothesis(args) => commands::ask::hypothesis(args, &cli.global, &mut printer),
         Command::Answer(args) => commands::ask::answer(args, &cli.global, &mut printer),
+        Command::Report(args) => commands::report::run(args, &cli.global, &mut printer),
         Command::Run(args) => commands::run::run(args, &cli.global, &mut printer),
         Command::Export(args) => commands::transfer::export(args, &cli.global, &mut printer),
         Command::Import(args) => commands::transfer::import(args, &cli.global, &mut printer),

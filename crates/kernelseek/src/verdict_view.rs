@@ -3,9 +3,10 @@
 use crate::style::Style;
 use crate::table;
 use kernelseek_core::finding::{Finding, Severity};
-use kernelseek_core::verdict::{Ratio, ScenarioVerdict, Standing, Trust, Word};
+use kernelseek_core::verdict::{ScenarioVerdict, Standing, Trust, Word};
 use kernelseek_evaluator::evaluate::Verdict;
 use kernelseek_evaluator::settings::{Mode, Tier};
+use kernelseek_report::words::{interval, over_bound};
 
 /// Scenarios that are listed; the rest is counted.
 const MOST_ROWS: usize = 40;
@@ -48,11 +49,6 @@ fn headline(verdict: &Verdict, style: Style) -> String {
     let subject = format!("{} against the seed of {}", verdict.candidate, verdict.problem);
     let ratio = verdict.geomean.map_or_else(String::new, |r| format!("  {}", style.strong(&interval(&r))));
     format!("{}{ratio}  {subject} ({tier}, {mode} caches)\n", word(verdict.word, style))
-}
-
-/// `2.84× [2.80, 2.88]`.
-fn interval(r: &Ratio) -> String {
-    format!("{:.3}× [{:.3}, {:.3}]", r.point, r.lo, r.hi)
 }
 
 fn rows(verdict: &Verdict, style: Style, width: usize) -> String {
@@ -104,19 +100,9 @@ fn row(s: &ScenarioVerdict) -> Vec<String> {
         s.ratio.map_or_else(String::new, |r| format!("[{:.3}, {:.3}]", r.lo, r.hi)),
         time(s.seed_ns),
         time(s.candidate_ns),
-        s.worst_error.as_ref().map_or_else(|| "-".to_owned(), |w| number(w.ratio)),
+        s.worst_error.as_ref().map_or_else(|| "-".to_owned(), |w| over_bound(w.ratio)),
         notes.join(", "),
     ]
-}
-
-fn number(x: f64) -> String {
-    if !x.is_finite() {
-        "∞".to_owned()
-    } else if x >= 1000.0 {
-        format!("{x:.1e}")
-    } else {
-        format!("{x:.2}")
-    }
 }
 
 fn explanations(verdict: &Verdict, style: Style) -> String {

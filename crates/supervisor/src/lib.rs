@@ -16,6 +16,7 @@ mod lead;
 pub mod protocol;
 mod reach;
 mod recording;
+mod reporting;
 mod sealing;
 mod server;
 mod site;

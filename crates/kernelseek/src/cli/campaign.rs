@@ -63,6 +63,17 @@ pub struct Log {
     pub silences: bool,
 }
 
+/// `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Where.
+    #[command(flatten)]
+    pub here: Here,
+    /// The file; standard output without one
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// `ask`.
 #[derive(Debug, Args)]
 pub struct Ask {

@@ -14,7 +14,7 @@ use crate::{exit, settings, verdict_view};
 use kernelseek_core::goal::MissReason;
 use kernelseek_core::verdict::Trust;
 use kernelseek_evaluator::settings::Tier;
-use kernelseek_supervisor::{Campaign, Driven, Driving, Outcome, Place, Site, drive};
+use kernelseek_supervisor::{Campaign, Driven, Driving, Openness, Outcome, Place, Site, drive};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -85,6 +85,9 @@ pub(crate) fn run(args: &Demo, global: &Global, printer: &mut Printer) -> Result
     let driving = Driving { place, turns: TURNS, limit: None, fresh: true };
     let driven = watch(&driving, &mut agent, printer)?;
     let report = folder.join("report.md");
+    let campaign = Campaign::open(&driving.place.site, &driving.place.state_dir, Openness::Reading)?;
+    let text = kernelseek_report::markdown(&campaign.report()?);
+    std::fs::write(&report, text).map_err(|e| CommandError::file(&report, &e))?;
     let seconds = begun.elapsed().as_secs_f64();
     if printer.json {
         let geomean = driven.outcome.verdict.as_ref().and_then(|v| v.geomean).map(|g| g.point);

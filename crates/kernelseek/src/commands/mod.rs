@@ -14,6 +14,7 @@ pub(crate) mod header;
 pub(crate) mod hook_decision;
 pub(crate) mod inspect;
 pub(crate) mod log;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod seal;
 pub(crate) mod selftest;

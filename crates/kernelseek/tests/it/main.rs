@@ -11,6 +11,7 @@ mod eval;
 mod hostile;
 mod led;
 mod messages;
+mod report;
 mod settle;
 mod stop;
 mod turns;
