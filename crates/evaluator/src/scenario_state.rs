@@ -146,8 +146,11 @@ impl ScenarioState {
             .find(|f| f.defence == finding.defence && f.severity == finding.severity)
         {
             Some(known) => {
-                let free = MOST_EVIDENCE.saturating_sub(known.evidence.len());
-                known.evidence.extend(finding.evidence.into_iter().take(free));
+                for evidence in finding.evidence {
+                    if known.evidence.len() < MOST_EVIDENCE && !known.evidence.contains(&evidence) {
+                        known.evidence.push(evidence);
+                    }
+                }
             }
             None => self.findings.push(finding),
         }

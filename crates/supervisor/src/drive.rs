@@ -135,7 +135,7 @@ impl Run<'_> {
             let end = if decision.met { End::Met } else { End::Over { reason: decision.reason.clone() } };
             return Ok((end, told(&decision)));
         }
-        let mut prompt = self.task()?;
+        let mut prompt = self.task(watch)?;
         loop {
             let before = self.done();
             let stopped = self.turn(agent, &prompt, watch)?;
@@ -179,8 +179,12 @@ impl Run<'_> {
     }
 
     /// What the agent is told at first.
-    fn task(&mut self) -> Result<String, SupervisorError> {
-        let question = self.campaign.question_now()?.map(|q| q.to_prompt());
+    fn task(&mut self, watch: &mut dyn FnMut(Watched)) -> Result<String, SupervisorError> {
+        let question = self.campaign.question_now()?;
+        if let Some(question) = &question {
+            watch(Watched::Question(Box::new(question.clone())));
+        }
+        let question = question.map(|q| q.to_prompt());
         let sealed = self.campaign.in_force()?;
         let clauses: Vec<String> = sealed.file.goal.clauses.iter().map(|c| c.text.clone()).collect();
         let brief = Brief {
