@@ -22,5 +22,5 @@ pub use edits::edit;
 pub use machine::{Action, Scene, Verdicts, View};
 pub use promotion::{CONFIDENCE, Contest, PAIRS_FACTOR};
 pub use signals::signals;
-pub use stop::{Situation, StopDecision, StopRule};
+pub use stop::{Situation, StopDecision, StopRule, speaks_for};
 pub use words::{excuses, limits};

@@ -14,6 +14,7 @@ pub mod evaluate;
 pub mod event;
 pub mod fault;
 pub mod judge;
+pub mod kernel_files;
 pub mod measure;
 pub mod oracle;
 pub mod outputs;
