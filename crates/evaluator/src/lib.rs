@@ -31,4 +31,5 @@ pub mod session;
 pub mod settings;
 mod settle;
 pub mod staging;
+pub mod sweep;
 pub mod trivial;

@@ -42,17 +42,18 @@ impl Estimate {
     pub fn hi(&self) -> f64 {
         self.high().exp()
     }
-    pub(crate) fn low(&self) -> f64 {
+    fn low(&self) -> f64 {
         self.log - self.down
     }
-    pub(crate) fn high(&self) -> f64 {
+    fn high(&self) -> f64 {
         self.log + self.up
     }
 
-    /// Whether this is above `other` beyond what either interval leaves open.
+    /// Whether this is above `other`: the interval of their difference lies above 0. The errors are independent, so their
+    /// distances add in quadrature.
     #[must_use]
     pub fn above(&self, other: &Self) -> bool {
-        self.low() > other.high()
+        self.over(other).low() > 0.0
     }
 
     /// What two independent measurements of the same thing say together: each weighs as the inverse of its width squared.
@@ -102,6 +103,7 @@ mod tests {
     fn only_what_no_interval_leaves_open_is_above() {
         assert!(e(1.3, 0.05).above(&e(1.0, 0.05)));
         assert!(!e(1.05, 0.05).above(&e(1.0, 0.05)));
+        assert!(e(1.08, 0.05).above(&e(1.0, 0.05)), "in quadrature: 0.071");
         assert!(!e(1.0, 0.0).above(&e(1.0, 0.0)));
     }
 

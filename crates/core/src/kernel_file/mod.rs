@@ -10,6 +10,7 @@ pub use parse::parse_kernel;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
 use crate::expression::{Evaluator, Expression};
+use crate::problem::Problem;
 use crate::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -154,6 +155,14 @@ pub struct KernelFile {
 }
 
 impl KernelFile {
+    /// A file that declares nothing and chooses nothing.
+    ///
+    /// # Errors
+    /// Never: the text is well-formed.
+    pub fn empty(problem: &Problem, file: &str) -> Result<Self, Diagnostics> {
+        parse_kernel(problem, file, "format = 1\n")
+    }
+
     /// The tunable with this name.
     #[must_use]
     pub fn tunable(&self, name: &str) -> Option<&Tunable> {

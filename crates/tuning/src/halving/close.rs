@@ -272,7 +272,12 @@ impl Halving {
             self.phase = Phase::Confirm { round: round + 1 };
             self.queue = [Slot::Home, Slot::Chosen].into();
         } else {
-            self.end(None, format!("no gain: {what} is not told apart from before in the confirmation"));
+            self.end(None, format!(
+                "no gain: {what} is not told apart from before in the confirmation: {:.2}× [{:.2}, {:.2}]",
+                ratio.point(),
+                ratio.lo(),
+                ratio.hi()
+            ));
         }
     }
 
