@@ -6,6 +6,7 @@ mod attention_grid;
 mod prove;
 mod reference;
 mod stop_speed;
+mod tuner;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -41,6 +42,8 @@ enum Task {
         #[arg(long, default_value = "results/cpu/stop.json")]
         record: PathBuf,
     },
+    /// Measure what tuning gains and declares on the two tuning fixtures
+    Tuner(tuner::Tuner),
     /// Convert a published attention grid to the scenario lines of problems/attention_forward
     AttentionGrid {
         /// The grid, JSON
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
+        Task::Tuner(args) => tuner::measure(&args, &root()),
         Task::Prove(args) => prove::prove(&args, &root()),
         Task::StopSpeed { binary, rows, record } => {
             stop_speed::measure(&binary, &root(), rows).and_then(|value| {

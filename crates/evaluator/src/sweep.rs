@@ -11,8 +11,8 @@ use kernelseek_core::finding::Finding;
 use kernelseek_core::kernel_file::{self, KernelFile};
 use kernelseek_core::verdict::Word;
 use kernelseek_inspect::PathClass;
-use kernelseek_tuning::tuner::{Bench, Files, Measured, Request, Subject, TuneError, Tuning, tune};
 use kernelseek_tuning::Budget;
+use kernelseek_tuning::tuner::{Bench, Files, Measured, Request, Subject, TuneError, Tuning, tune};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -88,8 +88,9 @@ pub fn sweep(
     settings.suspicious = f64::INFINITY;
     let mut session = Session::open(problem, Some(candidate), &settings)?;
     let path = session.candidate_path().unwrap_or(candidate).to_owned();
-    let kernel_path = kernel_file::beside(&path)
-        .ok_or_else(|| file(&path, io::Error::other("a candidate of this name has no kernel file; rename it")))?;
+    let kernel_path = kernel_file::beside(&path).ok_or_else(|| {
+        file(&path, io::Error::other("a candidate of this name has no kernel file; rename it"))
+    })?;
     let routes_path = kernel_file::routes_beside(&path);
     let kernel = match session.kernel(&path).map_err(|e| file(&kernel_path, e))? {
         Some(parsed) => parsed.map_err(|e| SweepError::Kernel(Box::new(e)))?,
@@ -171,7 +172,8 @@ fn copy(session: &mut Session, candidate: &Path, to: &Path, sink: &mut dyn Sink)
         if source.class != PathClass::Workspace {
             continue;
         }
-        let (from, target) = (build.stored_sources.join("workspace").join(&source.name), to.join(&source.name));
+        let (from, target) =
+            (build.stored_sources.join("workspace").join(&source.name), to.join(&source.name));
         if let Some(folder) = target.parent() {
             std::fs::create_dir_all(folder).map_err(|e| file(folder, e))?;
         }

@@ -126,7 +126,9 @@ impl From<SweepError> for CommandError {
                 let hint = findings.iter().find_map(|f| f.next.clone());
                 Self { hint, ..Self::new(Kind::Input, message) }
             }
-            SweepError::Edit(_) | SweepError::File { .. } | SweepError::Outside(_) => Self::new(Kind::Input, message),
+            SweepError::Edit(_) | SweepError::File { .. } | SweepError::Outside(_) => {
+                Self::new(Kind::Input, message)
+            }
         }
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn render(outcome: &Outcome, written: &[PathBuf], style: Style, width
     if written.is_empty() {
         text.push_str("nothing was written\n");
     }
-    let spent = format!("{} in {:.1} s", table::count(outcome.evaluations as u64, "evaluation"), outcome.seconds);
+    let spent =
+        format!("{} in {:.1} s", table::count(outcome.evaluations as u64, "evaluation"), outcome.seconds);
     text.push_str(&format!("{}\n", style.faint(&spent)));
     text
 }
@@ -56,7 +57,8 @@ fn arms(outcome: &Outcome, width: usize) -> String {
     let all: Vec<&ArmReport> = outcome.arms.iter().chain(&outcome.flags).collect();
     for arm in all.iter().take(MOST_ROWS) {
         let mut row = vec![arm.name.clone()];
-        let ratio = |c: &&String| arm.ratios.get(*c).map_or_else(|| "-".to_owned(), |e| format!("{:.2}×", e.point()));
+        let ratio =
+            |c: &&String| arm.ratios.get(*c).map_or_else(|| "-".to_owned(), |e| format!("{:.2}×", e.point()));
         row.extend(columns.iter().map(ratio));
         row.extend([arm.rung.clone().unwrap_or_default(), arm.why.clone()]);
         shown.add_row(row);

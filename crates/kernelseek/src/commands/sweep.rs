@@ -24,15 +24,18 @@ pub(crate) fn run(args: &Sweep, global: &Global, printer: &mut Printer) -> Resul
     }
     let site = site(args)?;
     let (candidate, folder) = match (&args.candidate, &site) {
-        (Some(candidate), _) => {
-            (candidate.clone(), settings::problem_folder(args.selection.problem.as_deref(), candidate).or_else(|e| {
-                site.as_ref().map(Site::problem).ok_or(e)
-            })?)
-        }
+        (Some(candidate), _) => (
+            candidate.clone(),
+            settings::problem_folder(args.selection.problem.as_deref(), candidate)
+                .or_else(|e| site.as_ref().map(Site::problem).ok_or(e))?,
+        ),
         (None, Some(site)) => (site.candidate(), site.problem()),
         (None, None) => {
-            return Err(CommandError::new(Kind::Usage, "no candidate was named, and there is no campaign.toml here")
-                .with_hint("name a C or C++ source with a kernel file beside it"));
+            return Err(CommandError::new(
+                Kind::Usage,
+                "no candidate was named, and there is no campaign.toml here",
+            )
+            .with_hint("name a C or C++ source with a kernel file beside it"));
         }
     };
     let mut settings = settings::resolve(global, Tier::Quick)?;

@@ -12,6 +12,7 @@ mod led;
 mod messages;
 mod settle;
 mod stop;
+mod tuning;
 
 use kernelseek_testkit::TestContext;
 use std::path::Path;

@@ -131,7 +131,14 @@ impl Halving {
         for (index, arm) in self.arms.iter_mut().enumerate().skip(1) {
             if arm.dropped.is_none() && !self.pick.uses(index, &chosen) {
                 let above = arm.ratios.iter().any(|(s, e)| measured[0].get(s).is_some_and(|d| e.above(d)));
-                let why = if above { "another one is faster" } else { "not told apart from the defaults" };
+                let slower = |(s, e): (&String, &Estimate)| measured[0].get(s).is_some_and(|d| d.above(e));
+                let why = if above {
+                    "another one is faster"
+                } else if !arm.ratios.is_empty() && arm.ratios.iter().all(slower) {
+                    "slower than the defaults in every scenario"
+                } else {
+                    "not told apart from the defaults"
+                };
                 arm.dropped = Some(("the grid".to_owned(), why.to_owned()));
             }
         }
