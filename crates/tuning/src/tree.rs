@@ -20,9 +20,9 @@ pub enum Tree {
         /// At most this, or for an element type exactly this, goes to `yes`.
         threshold: f64,
         /// Where it holds.
-        yes: Box<Tree>,
+        yes: Box<Self>,
         /// Where it does not.
-        no: Box<Tree>,
+        no: Box<Self>,
     },
 }
 

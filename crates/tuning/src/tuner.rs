@@ -147,7 +147,7 @@ fn played<B: Bench, F: Files>(
     let mut halving = Halving::new(space, budget);
     let mut rung = String::new();
     loop {
-        let trial = match halving.next() {
+        let trial = match halving.step() {
             Step::Try(trial) => trial,
             Step::Done(decision) => {
                 bench.say(&decision.outcome.words);
@@ -236,7 +236,7 @@ fn hypothesis(trial: &Trial, (left, all): (usize, usize), assignments: usize) ->
             count(assignments.saturating_sub(1), "other assignment")
         ),
         "the grid" => {
-            format!("{} of {all} alternatives are the best somewhere on {scenarios} scenarios", left)
+            format!("{left} of {all} alternatives are the best somewhere on {scenarios} scenarios")
         }
         "flags" => "one of the allowed flags makes it faster".to_owned(),
         "flags again" => "the flags that looked faster are faster".to_owned(),

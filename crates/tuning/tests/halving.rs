@@ -95,9 +95,9 @@ impl World {
         let mut halving = Halving::new(self.space(), budget);
         let (mut trials, mut seconds) = (0, 0.0);
         loop {
-            match halving.next() {
+            match halving.step() {
                 Step::Try(trial) => {
-                    assert_eq!(halving.next(), Step::Try(trial.clone()), "asked again it says the same");
+                    assert_eq!(halving.step(), Step::Try(trial.clone()), "asked again it says the same");
                     let told = self.measure(&trial);
                     trials += 1;
                     seconds += told.seconds;

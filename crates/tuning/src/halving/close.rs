@@ -162,10 +162,14 @@ impl Halving {
             match (arm.mean(), base) {
                 (Some(e), Some(b)) if e.above(&b) || (!whole && e.log > b.log) => faster.push((index, e)),
                 (Some(e), Some(b)) if b.above(&e) => {
-                    arm.dropped = Some((rung, "slower than without it".to_owned()))
+                    arm.dropped = Some((rung, "slower than without it".to_owned()));
                 }
-                (Some(_), Some(_)) => arm.dropped = Some((rung, "not told apart from without it".to_owned())),
-                _ => arm.dropped = Some((rung, "nothing could be timed".to_owned())),
+                (Some(_), Some(_)) => {
+                    arm.dropped = Some((rung, "not told apart from without it".to_owned()));
+                }
+                _ => {
+                    arm.dropped = Some((rung, "nothing could be timed".to_owned()));
+                }
             }
         }
         faster.sort_by(|(_, a), (_, b)| b.log.total_cmp(&a.log));

@@ -219,7 +219,7 @@ impl Halving {
     }
 
     /// What to do next. Asked again without an answer, it says the same again.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         if let Some((_, trial)) = &self.asked {
             return Step::Try(Box::new(trial.clone()));
         }
