@@ -7,6 +7,7 @@ mod first_minutes;
 mod prove;
 mod reference;
 mod stop_speed;
+mod tuner;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -44,6 +45,8 @@ enum Task {
         #[arg(long, default_value = "results/cpu/stop.json")]
         record: PathBuf,
     },
+    /// Measure what tuning gains and declares on the two tuning fixtures
+    Tuner(tuner::Tuner),
     /// Convert a published attention grid to the scenario lines of problems/attention_forward
     AttentionGrid {
         /// The grid, JSON
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
+        Task::Tuner(args) => tuner::measure(&args, &root()),
         Task::Prove(args) => prove::prove(&args, &root()),
         Task::Demo(args) => first_minutes::demo(&args, &root()),
         Task::StopSpeed { binary, rows, record } => {

@@ -23,5 +23,5 @@ pub use edits::edit;
 pub use machine::{Action, Scene, Verdicts, View};
 pub use promotion::{CONFIDENCE, Contest, PAIRS_FACTOR, no_contender};
 pub use signals::signals;
-pub use stop::{MODE, Situation, StopDecision, StopRule, unmet};
+pub use stop::{MODE, Situation, StopDecision, StopRule, speaks_for, unmet};
 pub use words::{excuses, limits};

@@ -13,6 +13,7 @@ use crate::session::{Session, SessionError};
 use crate::settings::{Mode, Settings, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::verdict::{
     self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word, word_of, word_of_all,
 };
@@ -85,6 +86,9 @@ pub struct Verdict {
     pub compiler: String,
     /// Findings about the candidate as a whole.
     pub findings: Vec<Finding>,
+    /// How the candidate was built, if it has a kernel file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunables: Option<Tuned>,
     /// Verdict on each scenario, worst first.
     pub scenarios: Vec<ScenarioVerdict>,
     /// Geometric mean of the ratios and its interval.
@@ -134,6 +138,7 @@ pub fn evaluate(
         }
     };
     verdict.candidate_hash = artifact.hash().to_owned();
+    verdict.tunables = session.tuned().cloned();
     verdict.findings = session.inspect(sink)?;
     if word_of(&verdict.findings) == Word::Fail {
         return Ok(finish(verdict, BTreeMap::new(), start));
@@ -390,6 +395,7 @@ fn blank(session: &Session, settings: &Settings) -> Verdict {
         layers: Vec::new(),
         compiler: session.compiler(),
         findings: Vec::new(),
+        tunables: None,
         scenarios: Vec::new(),
         geomean: None,
         without_ratio: 0,

@@ -71,6 +71,8 @@ pub enum Command {
     Eval(Eval),
     /// Check that a problem can prove anything: trivial answers fail, the seed ties with itself
     Check(Check),
+    /// Find the best values of a kernel's tunables, scenario by scenario, and write the routes
+    Sweep(Sweep),
     /// Print the C header of a problem's call struct
     Header(Header),
     /// Build a source the way `eval` does, and say what was built
@@ -164,6 +166,31 @@ pub struct Eval {
     /// Do not wait for another evaluation on this machine; exit 5
     #[arg(long)]
     pub no_wait: bool,
+}
+
+/// `sweep`.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// The candidate; its tunables stand in the file of the same name that ends in .toml [default: the campaign's]
+    pub candidate: Option<PathBuf>,
+    /// Problem and scenarios.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Evaluations at most
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub budget_evaluations: usize,
+    /// Seconds at most
+    #[arg(long, value_name = "S", default_value_t = 300.0)]
+    pub seconds: f64,
+    /// Also try the allowed compiler flags, one at a time and then together
+    #[arg(long)]
+    pub flags: bool,
+    /// Write the routes to this file [default: beside the candidate, NAME_routes.h]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write nothing, only say what would be written
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Cache state of timed calls.

@@ -19,6 +19,7 @@ mod settings;
 mod status_view;
 mod story;
 mod style;
+mod sweep_view;
 mod table;
 mod verdict_view;
 mod wrap;
@@ -48,6 +49,7 @@ pub fn main() -> u8 {
         Command::Demo(args) => commands::demo::run(args, &cli.global, &mut printer),
         Command::Eval(args) => commands::eval::run(args, &cli.global, &mut printer),
         Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
+        Command::Sweep(args) => commands::sweep::run(args, &cli.global, &mut printer),
         Command::Header(args) => commands::header::run(args, &mut printer),
         Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),

@@ -42,6 +42,9 @@ fn evaluated(e: &Evaluated, style: Style) -> (String, String) {
     if let Some(edit) = e.edit.filter(|d| d.added + d.deleted > 0) {
         text.push_str(&style.faint(&format!(" +{} −{}", edit.added, edit.deleted)));
     }
+    if !e.tunables.is_empty() {
+        text.push_str(&style.faint(&format!(" {}", e.tunables)));
+    }
     let c = e.counts;
     let mut parts = Vec::new();
     for (n, what) in [

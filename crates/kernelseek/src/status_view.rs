@@ -108,10 +108,11 @@ fn standing(s: &Standing, now_ms: i64, style: Style) -> String {
     let ratio = words::ratio(s.geomean.as_ref());
     let sources = if s.current { "" } else { " · sources have changed since" };
     let hash = &s.candidate_hash[..s.candidate_hash.len().min(10)];
+    let tuned = if s.tunables.is_empty() { String::new() } else { format!(" · {}", s.tunables) };
     format!(
         "{ratio}  {word} {}  {}",
         s.tier,
-        style.faint(&format!("{hash} · row {} · {}{sources}", s.row, ago(now_ms - s.at_ms)))
+        style.faint(&format!("{hash}{tuned} · row {} · {}{sources}", s.row, ago(now_ms - s.at_ms)))
     )
 }
 

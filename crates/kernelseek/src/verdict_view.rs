@@ -214,6 +214,10 @@ fn footer(verdict: &Verdict, style: Style) -> String {
         let gap = h.gap.map_or_else(String::new, |g| format!(", gap {:+.1} %", 100.0 * g));
         text.push_str(&format!("held out: {} of {} passed{gap}\n", h.passed, h.drawn));
     }
+    if let Some(tuned) = &verdict.tunables {
+        let words = tuned.to_string();
+        text.push_str(&format!("tunables: {}\n", if words.is_empty() { "none" } else { &words }));
+    }
     for note in &verdict.notes {
         text.push_str(&format!("note: {note}\n"));
     }

@@ -243,6 +243,9 @@ pub struct Evaluated {
     pub defences: Vec<String>,
     /// Geometric mean.
     pub geomean: Option<Ratio>,
+    /// Values of the candidate's tunables and its flags; empty without a kernel file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tunables: String,
     /// How the sources differ from the evaluation before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<Edit>,

@@ -19,5 +19,6 @@ pub(crate) mod run;
 pub(crate) mod seal;
 pub(crate) mod selftest;
 pub(crate) mod status;
+pub(crate) mod sweep;
 pub(crate) mod transfer;
 pub(crate) mod worker;

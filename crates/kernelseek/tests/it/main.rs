@@ -14,6 +14,7 @@ mod messages;
 mod report;
 mod settle;
 mod stop;
+mod tuning;
 mod turns;
 
 use kernelseek_testkit::TestContext;
