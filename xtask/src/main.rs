@@ -3,6 +3,7 @@
 //! `cargo xtask generate` writes, `cargo xtask generate --check` compares and fails on a difference.
 
 mod attention_grid;
+mod first_minutes;
 mod prove;
 mod reference;
 mod stop_speed;
@@ -29,6 +30,8 @@ enum Task {
     },
     /// Prove that no agent gets an unearned win recorded, and that kill -9 loses nothing
     Prove(prove::Prove),
+    /// Run the demo as a newcomer does, many times
+    Demo(first_minutes::Demo),
     /// Time the stop decision in a long ledger
     StopSpeed {
         /// The binary, a release build
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
         Task::Prove(args) => prove::prove(&args, &root()),
+        Task::Demo(args) => first_minutes::demo(&args, &root()),
         Task::StopSpeed { binary, rows, record } => {
             stop_speed::measure(&binary, &root(), rows).and_then(|value| {
                 let text = serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?;

@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::calibration::Calibration;
 use crate::check_outputs::OutputCheck;
 use crate::compare;
-use crate::evaluate::EvaluateError;
+use crate::evaluate::{EvaluateError, UNSTEADY};
 use crate::event::Sink;
 use crate::measure::MeasureError;
 use crate::oracle::{FIXED_CONSTANTS, Oracle};
@@ -99,6 +99,7 @@ pub fn check(
     for scenario in &mut scenarios {
         scenario.aa_spread = calibration.scenarios.get(&scenario.id).copied();
     }
+    findings.extend(unsteady(&calibration));
     findings.extend(not_a_tie(&calibration));
     let word = scenarios.iter().map(|s| word_of(&s.findings)).chain([word_of(&findings)]).max();
     Ok(CheckReport {
@@ -108,6 +109,17 @@ pub fn check(
         scenarios,
         seed_to_itself: calibration.geomean,
         findings,
+    })
+}
+
+/// The spread is kept and widens every later interval, so that of a busy hour should not stay.
+fn unsteady(calibration: &Calibration) -> Option<Finding> {
+    (calibration.pooled > UNSTEADY).then(|| {
+        Finding::new("check.unsteady", Severity::Warning, "two copies of the seed are far apart in time")
+            .with_evidence(format!("±{:.1} %: no interval will be narrower", 100.0 * calibration.pooled))
+            .with_next(
+                "run `kernelseek check` again when the machine is quieter, or make the scenarios longer",
+            )
     })
 }
 

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// A spread of the seed against itself from which on it hides what is to be measured.
-const UNSTEADY: f64 = 0.05;
+pub(crate) const UNSTEADY: f64 = 0.05;
 
 /// Why there is no verdict at all.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 mod campaign;
 
 pub use campaign::{
-    AgentArg, AgentCommand, AgentEntry, Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import,
-    LayerArg, Log, Report, Run, Seal, Status,
+    AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
+    Import, LayerArg, Log, Report, Run, Seal, Status,
 };
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
@@ -65,6 +65,8 @@ pub enum Color {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Watch a campaign happen, in under a minute: recorded edits, live verdicts
+    Demo(Demo),
     /// Evaluate a candidate against the seed and the reference on every scenario
     Eval(Eval),
     /// Check that a problem can prove anything: trivial answers fail, the seed ties with itself

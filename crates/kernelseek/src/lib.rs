@@ -12,6 +12,7 @@ pub mod exit;
 mod goal_view;
 mod live;
 mod log_view;
+mod narrator;
 mod printer;
 mod progress;
 mod settings;
@@ -44,6 +45,7 @@ pub fn main() -> u8 {
     }
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
+        Command::Demo(args) => commands::demo::run(args, &cli.global, &mut printer),
         Command::Eval(args) => commands::eval::run(args, &cli.global, &mut printer),
         Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
         Command::Header(args) => commands::header::run(args, &mut printer),

@@ -62,7 +62,8 @@ impl Tee {
         Self(Arc::new(take))
     }
 
-    fn hand(&self, piece: &[u8]) {
+    /// Hands a piece over.
+    pub fn hand(&self, piece: &[u8]) {
         (self.0)(piece);
     }
 }

@@ -4,4 +4,4 @@ mod play;
 mod script;
 
 pub use play::{Hands, Said, play};
-pub use script::{Answer, Effort, FILE, Script, ScriptError, Statement, Step, parse};
+pub use script::{Answer, CameOut, Effort, FILE, Script, ScriptError, Statement, Step, parse};

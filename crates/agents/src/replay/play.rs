@@ -1,6 +1,6 @@
 //! Playing a recording through somebody's hands.
 
-use super::script::{Answer, Effort, Script, Statement};
+use super::script::{Answer, CameOut, Effort, Script, Statement};
 use crate::Heard;
 
 /// What became of a request.
@@ -26,6 +26,8 @@ pub trait Hands {
     fn evaluate(&mut self, effort: Effort, only: &[String]) -> Said;
     /// Asks whether it may stop.
     fn stop(&mut self, words: &str) -> Said;
+    /// How the last evaluation of this turn came out, if there was one.
+    fn came_out(&self) -> Option<CameOut>;
     /// Prints.
     fn say(&mut self, heard: Heard);
 }
@@ -33,7 +35,9 @@ pub trait Hands {
 /// Plays the steps from number `from` (from 0) until one wants to stop, or the recording is over.
 pub fn play(script: &Script, from: usize, hands: &mut dyn Hands) {
     for (i, step) in script.steps.iter().enumerate().skip(from) {
-        if let Some(say) = &step.say {
+        // Recorded words about a verdict are said where this one agrees with them.
+        let fits = step.after.is_none_or(|after| hands.came_out() == Some(after));
+        if let Some(say) = step.say.as_ref().filter(|_| fits) {
             hands.say(Heard::Says(say.clone()));
         }
         let mut lost = None;
@@ -69,8 +73,9 @@ pub fn play(script: &Script, from: usize, hands: &mut dyn Hands) {
             on = note(said, hands);
         }
         if on && let Some(words) = &step.stop {
+            hands.say(Heard::Words(words.clone()));
             let said = hands.stop(words);
-            on = note(said, hands);
+            note(said, hands);
         }
         if let Some(why) = lost {
             // The step was not played to its end: the next turn begins with it.
@@ -78,12 +83,9 @@ pub fn play(script: &Script, from: usize, hands: &mut dyn Hands) {
             return;
         }
         hands.say(Heard::Session((i + 1).to_string()));
-        if let Some(words) = step.stop.as_ref().filter(|_| on) {
-            hands.say(Heard::Words(words.clone()));
-            // Whoever is sent back after the last step has nothing left to play.
-            if i + 1 < script.steps.len() {
-                return;
-            }
+        // Whoever is sent back after the last step has nothing left to play.
+        if step.stop.is_some() && i + 1 < script.steps.len() {
+            return;
         }
     }
     hands.say(Heard::Finished("the recording is over".to_owned()));
@@ -98,6 +100,7 @@ mod tests {
     struct Fake {
         log: Vec<String>,
         lost_at: Option<&'static str>,
+        came_out: Option<CameOut>,
     }
 
     impl Fake {
@@ -124,6 +127,9 @@ mod tests {
         }
         fn stop(&mut self, words: &str) -> Said {
             self.note(format!("stop {words}"))
+        }
+        fn came_out(&self) -> Option<CameOut> {
+            self.came_out
         }
         fn say(&mut self, heard: Heard) {
             self.log.push(format!("{heard:?}"));
@@ -165,11 +171,22 @@ stop = "really"
                 "evaluate Default []",
                 "Session(\"1\")",
                 "evaluate Quick [\"odd\"]",
+                "Words(\"done\")",
                 "stop done",
                 "Session(\"2\")",
-                "Words(\"done\")",
             ]
         );
+    }
+
+    #[test]
+    fn words_about_a_verdict_are_said_where_it_agrees() {
+        let text = "format = 1\n[[step]]\nsay = \"wrong\"\nafter = \"fail\"\neval = \"quick\"\n";
+        let script = parse("replay.toml", text).unwrap();
+        for (came_out, said) in [(Some(CameOut::Fail), true), (Some(CameOut::Gain), false), (None, false)] {
+            let mut hands = Fake { came_out, ..Fake::default() };
+            play(&script, 0, &mut hands);
+            assert_eq!(hands.log[0] == "Says(\"wrong\")", said, "{came_out:?}");
+        }
     }
 
     #[test]

@@ -44,6 +44,18 @@ pub enum Effort {
     Full,
 }
 
+/// How an evaluation came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CameOut {
+    /// The candidate became the incumbent.
+    Gain,
+    /// It is not wrong, and no better.
+    NoGain,
+    /// It is FAIL.
+    Fail,
+}
+
 /// An answer to the question that is open, if one is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +72,8 @@ pub struct Answer {
 pub struct Step {
     /// What the agent thinks.
     pub say: Option<String>,
+    /// How the last evaluation must have come out for it to be said; whatever it was without this.
+    pub after: Option<CameOut>,
     /// An answer to the open question.
     pub answer: Option<Answer>,
     /// What it expects.
@@ -97,7 +111,7 @@ pub enum ScriptError {
     },
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawScript {
     format: u32,
@@ -107,20 +121,53 @@ struct RawScript {
     steps: Vec<RawStep>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawStep {
+    #[serde(skip_serializing_if = "Option::is_none")]
     say: Option<String>,
-    answer: Option<Answer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<CameOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     hypothesis: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<Layer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expect: Option<f64>,
-    #[serde(default)]
-    files: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     eval: Option<Effort>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     only: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<String>,
+    // Tables stand last in TOML.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    files: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Answer>,
+}
+
+impl Script {
+    /// The recording as its file.
+    ///
+    /// # Errors
+    /// When a value of an answer is none that TOML has, in words.
+    pub fn to_toml(&self) -> Result<String, String> {
+        let steps = self.steps.iter().map(|s| RawStep {
+            say: s.say.clone(),
+            after: s.after,
+            hypothesis: s.statement.as_ref().map(|h| h.text.clone()),
+            layer: s.statement.as_ref().and_then(|h| h.layer),
+            expect: s.statement.as_ref().and_then(|h| h.expect),
+            eval: s.eval,
+            only: s.only.clone(),
+            stop: s.stop.clone(),
+            files: s.files.clone(),
+            answer: s.answer.clone(),
+        });
+        let raw = RawScript { format: FORMAT, title: self.title.clone(), steps: steps.collect() };
+        toml::to_string(&raw).map_err(|e| e.to_string())
+    }
 }
 
 /// Reads a recording; `file` is named in messages.
@@ -167,8 +214,12 @@ fn checked(raw: RawStep) -> Result<Step, String> {
     if raw.eval.is_none() && !raw.only.is_empty() {
         return Err("`only` belongs to an `eval`".to_owned());
     }
+    if raw.say.is_none() && raw.after.is_some() {
+        return Err("`after` belongs to a `say`".to_owned());
+    }
     let step = Step {
         say: raw.say,
+        after: raw.after,
         answer: raw.answer,
         statement,
         files: raw.files,
@@ -195,6 +246,7 @@ format = 1
 title = "t"
 [[step]]
 say = "first"
+after = "no_gain"
 answer = { text = "measured", values = { gain = 1.5, which = ["a", "b"] } }
 hypothesis = "fewer bytes"
 layer = "memory"
@@ -210,6 +262,7 @@ stop = "done"
         let script = parse("replay.toml", WHOLE).unwrap();
         let step = &script.steps[0];
         assert_eq!(step.files["kernel.c"], "01.c");
+        assert_eq!(step.after, Some(CameOut::NoGain));
         assert_eq!(step.statement.as_ref().unwrap().layer, Some(Layer::Memory));
         assert_eq!(step.answer.as_ref().unwrap().values["gain"], 1.5);
         assert_eq!((step.eval, step.only.as_slice()), (Some(Effort::Quick), &["odd".to_owned()][..]));
@@ -233,12 +286,19 @@ stop = "done"
             (step("hypothesis = \"a\"\nexpect = nan"), "`expect` is a ratio above 0"),
             (step("say = \"a\"\nonly = [\"x\"]"), "`only` belongs to an `eval`"),
             (step("eval = \"slow\""), "line 3"),
+            (step("eval = \"quick\"\nafter = \"fail\""), "`after` belongs to a `say`"),
             (step("verdict = \"PASS\""), "unknown field `verdict`"),
         ];
         for (text, message) in cases {
             let error = parse("replay.toml", &text).unwrap_err().to_string();
             assert!(error.starts_with("replay.toml: ") && error.contains(message), "{message}: {error}");
         }
+    }
+
+    #[test]
+    fn a_recording_comes_back_from_its_file() {
+        let script = parse("replay.toml", WHOLE).unwrap();
+        assert_eq!(parse("replay.toml", &script.to_toml().unwrap()).unwrap(), script);
     }
 
     proptest! {

@@ -200,6 +200,17 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
+/// `demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Lay the campaign out in this folder, which must not exist or be empty [default: a new one in $TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    pub into: Option<PathBuf>,
+    /// Play the recording in this folder instead of the built-in one
+    #[arg(long, value_name = "DIR")]
+    pub recording: Option<PathBuf>,
+}
+
 /// Agents that take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AgentArg {
@@ -237,6 +248,9 @@ pub struct Export {
     /// Leave raw pairs and built libraries out
     #[arg(long)]
     pub without_bulk: bool,
+    /// Write the edits and words as a recording into this folder instead, for `run --agent replay`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "without_bulk"])]
+    pub recording: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
     pub here: Here,

@@ -7,7 +7,8 @@ use crate::error::{CommandError, Kind};
 use crate::exit;
 use crate::printer::Printer;
 use kernelseek_agents::Heard;
-use kernelseek_agents::replay::{self, Answer, Effort, Hands, Said, Script, Statement};
+use kernelseek_agents::replay::{self, Answer, CameOut, Effort, Hands, Said, Script, Statement};
+use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::settings::{Mode, Tier};
 use kernelseek_supervisor::protocol::{AskKind, Reply};
 use kernelseek_supervisor::{Request, SupervisorError, client};
@@ -25,7 +26,7 @@ pub(crate) fn run(entry: &AgentEntry, printer: &Printer) -> Result<u8, CommandEr
         AgentCommand::Replay { recording: folder, session } => {
             let script = recording(folder)?;
             let from = session.as_deref().and_then(|s| s.parse().ok()).unwrap_or(0);
-            let mut hands = Client { socket, recording: folder.clone(), printer };
+            let mut hands = Client { socket, recording: folder.clone(), came_out: None, printer };
             replay::play(&script, from, &mut hands);
         }
     }
@@ -51,6 +52,7 @@ pub(crate) fn recording(folder: &Path) -> Result<Script, CommandError> {
 struct Client<'a> {
     socket: PathBuf,
     recording: PathBuf,
+    came_out: Option<CameOut>,
     printer: &'a Printer,
 }
 
@@ -114,11 +116,23 @@ impl Hands for Client<'_> {
             Effort::Full => "kernelseek eval --full".to_owned(),
         }));
         let request = Request { tier, mode: Mode::Cold, only: only.to_vec(), patience_s: PATIENCE_S };
-        said(self.ask(AskKind::Evaluate(request)))
+        let asked = self.ask(AskKind::Evaluate(request));
+        if let Ok(Reply::Attempt(attempt)) = &asked {
+            self.came_out = Some(match attempt.evaluation.verdict.word {
+                Word::Fail => CameOut::Fail,
+                _ if attempt.promoted => CameOut::Gain,
+                _ => CameOut::NoGain,
+            });
+        }
+        said(asked)
     }
 
     fn stop(&mut self, words: &str) -> Said {
         said(self.ask(AskKind::Stop { words: words.to_owned() }))
+    }
+
+    fn came_out(&self) -> Option<CameOut> {
+        self.came_out
     }
 
     fn say(&mut self, heard: Heard) {

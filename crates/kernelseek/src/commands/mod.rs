@@ -6,6 +6,7 @@ pub(crate) mod build;
 mod campaign;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod goal;

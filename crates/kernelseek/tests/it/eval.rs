@@ -21,7 +21,9 @@ fn is_right(verdict: &Value) -> bool {
 #[test]
 fn an_honest_candidate_passes_every_gate() {
     let c = context("rowscale");
-    let v = verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    let evaluate = || verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    // What a busy machine leaves unproven is evaluated again.
+    let v = (0..6).map(|_| evaluate()).find(|v| v["word"] != "UNPROVEN").unwrap();
     assert!(is_right(&v), "{v:#}");
     assert_eq!(v["passed"], "plausible");
     assert_eq!(v["scenarios"].as_array().unwrap().len(), 3);
@@ -229,7 +231,7 @@ fn a_precision_model_counts_on_every_content() {
     c.write(
         "problem.toml",
         "format = 1\nname = \"rowsum\"\nsummary = \"sums of rows\"\n\
-         [scenarios]\ndefault = \"all\"\nquick = [\"small\"]\n[scenarios.files]\nall = \"all.jsonl\"\n\
+         [scenarios]\ndefault = \"all\"\nquick = [\"s0\"]\n[scenarios.files]\nall = \"all.jsonl\"\n\
          [fields]\nrows = { type = \"int\" }\ncols = { type = \"int\" }\n\
          [[tensor]]\nname = \"x\"\nrole = \"varying\"\ndtype = \"f32\"\nshape = [\"rows\", \"cols\"]\n\
          generator = { kind = \"normal\", mean = 0.0, std = 1.0 }\n\
@@ -238,8 +240,17 @@ fn a_precision_model_counts_on_every_content() {
          [seed]\nsource = \"seed.c\"\n",
     )
     .unwrap();
+    // Enough scenarios that one of them would find a content beyond the bound if the model did not count there.
+    let sizes = [(64, 129), (7, 3001), (99, 170), (5, 1000), (31, 513), (12, 2000), (200, 77), (3, 4001)];
+    let lines: String = sizes
+        .iter()
+        .enumerate()
+        .map(|(i, (rows, cols))| format!("{{\"id\": \"s{i}\", \"rows\": {rows}, \"cols\": {cols}}}\n"))
+        .collect();
+    c.write("all.jsonl", &lines).unwrap();
     let honest = verdict(&c.run(&["eval", "two_sums.c", "--json"]).unwrap());
-    assert!(is_right(&honest), "{honest:#}");
+    assert!(!has(&honest, "correct.reference"), "{honest:#}");
+    assert_ne!(honest["word"], "FAIL", "{honest:#}");
     let off = verdict(&c.run(&["eval", "off.c", "--json"]).unwrap());
     assert_eq!(off["word"], "FAIL", "{off:#}");
     assert!(has(&off, "correct.reference"), "{off:#}");

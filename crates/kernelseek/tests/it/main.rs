@@ -6,6 +6,7 @@ mod campaign;
 mod campaigns_bad_days;
 mod check;
 mod crash;
+mod demo;
 mod eval;
 mod hostile;
 mod led;
@@ -13,6 +14,7 @@ mod messages;
 mod report;
 mod settle;
 mod stop;
+mod turns;
 
 use kernelseek_testkit::TestContext;
 use std::path::Path;
