@@ -57,12 +57,13 @@ pub(crate) struct Story {
     agent: String,
     doing: String,
     fenced: Option<bool>,
-    clauses: bool,
+    /// What the agent said last.
+    words: String,
 }
 
 impl Story {
     pub(crate) fn new(style: Style) -> Self {
-        Self { style, agent: "agent".to_owned(), doing: String::new(), fenced: None, clauses: false }
+        Self { style, agent: "agent".to_owned(), doing: String::new(), fenced: None, words: String::new() }
     }
 
     /// What is going on now, for a line that is redrawn.
@@ -171,7 +172,11 @@ impl Story {
                 self.doing = format!("{} runs {command}", self.agent);
                 Vec::new()
             }
-            Heard::Words(text) => vec![Entry::new(style.strong("“"), text.clone())],
+            Heard::Words(text) => {
+                self.words.clone_from(text);
+                vec![Entry::new(style.strong("“"), text.clone())]
+            }
+            Heard::Finished(text) if *text == self.words => Vec::new(),
             Heard::Finished(text) => vec![Entry::new(style.faint("·"), style.faint(text))],
             Heard::Broken(text) => vec![Entry::new(style.bad("✗"), text.clone())],
         }
@@ -241,12 +246,11 @@ impl Story {
         entries
     }
 
-    fn counted(&mut self, outcome: &Outcome) -> Vec<Entry> {
+    fn counted(&self, outcome: &Outcome) -> Vec<Entry> {
         let style = self.style;
         let mut entries: Vec<Entry> = outcome.verdict.iter().map(|v| verdict(v, style)).collect();
         let mark = if outcome.met { style.good("■") } else { style.bad("■") };
         entries.push(Entry::new(mark, outcome.reason.clone()));
-        self.clauses = true;
         entries
     }
 }
