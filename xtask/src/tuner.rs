@@ -58,6 +58,7 @@ pub(crate) fn measure(args: &Tuner, root: &Path) -> Result<(), String> {
                  time; gain is of the confirming measurement",
         "command": format!("cargo xtask tuner --runs {}", args.runs),
         "commit": commit(root),
+        "binary": args.binary.display().to_string(),
         "bars": {
             "tiles": format!("gain of at least {GAIN} within {SECONDS} s: {} of {}", bars[0], args.runs),
             "worse": format!("no gain declared and nothing written: {} of {}", bars[1], args.runs),
