@@ -223,9 +223,19 @@ impl Story {
         }
         let mut entry = Entry::new(style.bad("■"), format!("{}: {first}", style.bad("stop refused")));
         if let Some(judgement) = &decision.judgement {
+            let mut told: Vec<(&str, &str)> = Vec::new();
             for clause in judgement.unmet() {
-                let misses: Vec<String> = clause
+                // A scenario that is wrong misses every clause; why is said once.
+                let fresh: Vec<_> = clause
                     .misses
+                    .iter()
+                    .filter(|m| !told.contains(&(m.scenario.as_str(), m.message.as_str())))
+                    .collect();
+                if fresh.is_empty() && !clause.misses.is_empty() {
+                    entry = entry.and(format!("`{}` — the same", clause.clause));
+                    continue;
+                }
+                let misses: Vec<String> = fresh
                     .iter()
                     .take(NAMED)
                     .map(|m| {
@@ -236,7 +246,8 @@ impl Story {
                         }
                     })
                     .collect();
-                let more = clause.misses.len().saturating_sub(NAMED);
+                told.extend(fresh.iter().map(|m| (m.scenario.as_str(), m.message.as_str())));
+                let more = fresh.len().saturating_sub(NAMED);
                 let more = if more > 0 { format!("; and {more} more") } else { String::new() };
                 entry = entry.and(format!("`{}` — {}{more}", clause.clause, misses.join("; ")));
             }
