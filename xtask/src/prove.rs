@@ -101,7 +101,8 @@ pub(crate) fn prove(args: &Prove, root: &Path) -> Result<(), String> {
     let identity = stand::identity(&args.binary)?;
     let mut map = known(&args.record, &identity);
     // What the binary is not made of may change.
-    let changes = git(root, &["status", "--porcelain", "--", "crates", ":!crates/testkit", ":!crates/*/tests"]);
+    let changes =
+        git(root, &["status", "--porcelain", "--", "crates", ":!crates/testkit", ":!crates/*/tests"]);
     let dirty = if changes.is_empty() { "" } else { " with changes" };
     map.insert(
         "what".into(),

@@ -43,6 +43,7 @@ pub fn main() -> u8 {
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
         Command::Eval(args) => commands::eval::run(args, &cli.global, &mut printer),
+        Command::Init(args) => commands::init::run(args, &cli.global, &mut printer),
         Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
         Command::Header(args) => commands::header::run(args, &mut printer),
         Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
