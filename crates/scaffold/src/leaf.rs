@@ -5,7 +5,6 @@ use crate::syntax::{Language, Parsed};
 use crate::types::{Base, Declared, Layer, Scalar, Types};
 use kernelseek_core::diagnostic::Diagnostic;
 use kernelseek_core::problem::{refuse_member, refuse_variable};
-use std::ops::Range;
 
 /// One pointer or number.
 #[derive(Debug, Clone)]
@@ -14,8 +13,6 @@ pub(crate) struct Leaf {
     pub(crate) name: String,
     /// How the source writes it.
     pub(crate) written: String,
-    /// Place of its declaration, if it stands in the main file.
-    pub(crate) span: Range<usize>,
     /// Index of its parameter.
     pub(crate) parameter: usize,
     /// Its member, if the parameter is a struct.
@@ -137,7 +134,6 @@ pub(crate) fn leaves(
                 out.all.push(Leaf {
                     name: member.name.clone(),
                     written: format!("{}{}{}", parameter.name, if pointer { "->" } else { "." }, member.name),
-                    span: parameter.span.clone(),
                     parameter: index,
                     member: Some(member.name),
                     kind,
@@ -160,7 +156,6 @@ pub(crate) fn leaves(
         out.all.push(Leaf {
             name: parameter.name.clone(),
             written: parameter.name.clone(),
-            span: parameter.span.clone(),
             parameter: index,
             member: None,
             kind,

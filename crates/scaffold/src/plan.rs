@@ -115,7 +115,7 @@ pub(crate) struct Plan {
     pub(crate) operations: Option<Polynomial>,
     /// Loop iterations, the most of any place.
     pub(crate) work: Vec<Polynomial>,
-    /// For each written tensor, lengths of loops of which at least one group must all run.
+    /// For each written tensor, the lengths of the loops around each write: in every scenario all of them run.
     pub(crate) runs: Vec<Vec<Vec<Polynomial>>>,
     /// Remarks about the whole.
     pub(crate) guesses: Vec<String>,
@@ -162,6 +162,9 @@ pub(crate) fn plan(
         let (shape, stride, more) =
             shape_of(leaf, *passed, found, declared.get(index).and_then(Option::as_ref));
         guesses.extend(more);
+        if !scalar.dtype.is_float() && role == Role::Output {
+            guesses.push("dtype: integers are compared exactly: none may hang on how a sum is rounded".to_owned());
+        }
         if scalar.reinterpreted {
             guesses
                 .push(format!("dtype: there is no {}; {} has the same bits", scalar.spelling, scalar.dtype));
@@ -217,12 +220,19 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// Lengths of the loops around each unconditional write.
+/// Lengths of the loops around each write. Loops in larger steps have one for the rest beside them and may be empty.
 fn runs(accesses: &[&Access], seen: &Seen) -> Vec<Vec<Polynomial>> {
     accesses
         .iter()
         .filter(|a| a.does != crate::walk::Does::Read)
-        .map(|a| a.loops.iter().filter_map(|l| seen.ranges.trips(*l)).filter(Polynomial::is_known).collect())
+        .map(|a| {
+            a.loops
+                .iter()
+                .filter(|l| seen.ranges.all.get(**l).is_some_and(|r| r.step == 1))
+                .filter_map(|l| seen.ranges.trips(*l))
+                .filter(Polynomial::is_known)
+                .collect()
+        })
         .collect()
 }
 

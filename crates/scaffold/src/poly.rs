@@ -247,28 +247,6 @@ impl Polynomial {
         Some(sum)
     }
 
-    /// The same with another name for each size.
-    #[must_use]
-    pub(crate) fn renamed(&self, name: &dyn Fn(&str) -> String) -> Self {
-        let mut out = Self::default();
-        for (monomial, c) in &self.0 {
-            let mut symbols: Monomial = monomial
-                .iter()
-                .map(|s| match s {
-                    Symbol::Size(n) => Symbol::Size(name(n)),
-                    Symbol::Quotient(a, b) => {
-                        Symbol::Quotient(Box::new(a.renamed(name)), Box::new(b.renamed(name)))
-                    }
-                    other => other.clone(),
-                })
-                .collect();
-            symbols.sort();
-            // Renaming adds no terms, and sums of equal ones were in range before.
-            let _ = out.add_term(symbols, *c);
-        }
-        out
-    }
-
     /// As an expression of problem files, which is one of C too.
     #[must_use]
     pub(crate) fn text(&self) -> String {

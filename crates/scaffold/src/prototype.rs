@@ -114,11 +114,12 @@ fn describe(file: &Parsed, node: Node<'_>, source: &str) -> Option<Found> {
     })
 }
 
-/// Chooses a function: by `NAME` or `NAME:LINE`, or the only one that other files can see.
+/// Chooses a function: by `NAME` or `NAME:LINE`, or the only one that other files can see. Of several, the only one
+/// that no other calls; the names of those that it was preferred to come with it.
 ///
 /// # Errors
 /// When there is none, several, or the wanted one is missing; the message lists what there is.
-pub(crate) fn choose(file: &Parsed, wanted: Option<&str>) -> Result<Found, Box<Diagnostic>> {
+pub(crate) fn choose(file: &Parsed, wanted: Option<&str>) -> Result<(Found, Option<String>), Box<Diagnostic>> {
     let all = functions(file);
     let name = file.source.name();
     if let Some(wanted) = wanted {
@@ -132,7 +133,7 @@ pub(crate) fn choose(file: &Parsed, wanted: Option<&str>) -> Result<Found, Box<D
             .filter(|f| line.is_none_or(|l| l == f.line))
             .collect();
         return match fits.as_slice() {
-            [one] => Ok((*one).clone()),
+            [one] => Ok(((*one).clone(), None)),
             [] => {
                 Err(Box::new(nothing(file, &all, &format!("no function `{wanted}` with a body in {name}"))))
             }
@@ -151,14 +152,40 @@ pub(crate) fn choose(file: &Parsed, wanted: Option<&str>) -> Result<Found, Box<D
     }
     let visible: Vec<&Found> = all.iter().filter(|f| f.visible).collect();
     match visible.as_slice() {
-        [one] => Ok((*one).clone()),
+        [one] => Ok(((*one).clone(), None)),
         [] => Err(Box::new(nothing(file, &all, &format!("no function that other files can call in {name}")))),
         [first, ..] => {
+            let tops: Vec<&Found> = visible.iter().copied().filter(|f| !called(file, &all, f)).collect();
+            if let [top] = tops.as_slice() {
+                let others: Vec<String> =
+                    visible.iter().filter(|f| f != &top).map(|f| format!("`{}`", f.name)).collect();
+                return Ok(((*top).clone(), Some(others.join(", "))));
+            }
             let message = format!("{} functions could be the kernel: {}", visible.len(), list(&visible));
             let hint = format!("choose one with `--function NAME`, for instance `--function {}`", first.name);
             Err(Box::new(file.error(first.span.clone(), message).with_hint(hint)))
         }
     }
+}
+
+/// Whether another function of the file than `main` calls it.
+fn called(file: &Parsed, all: &[Found], function: &Found) -> bool {
+    let source = file.text();
+    let short = function.name.rsplit("::").next().unwrap_or(&function.name);
+    let callers = all.iter().filter(|f| f.name != "main" && f.whole != function.whole);
+    callers.filter_map(|f| node_of(file, &f.whole)).any(|definition| {
+        let mut found = false;
+        each(definition, &mut |node| {
+            found |= node.kind() == "call_expression"
+                && field(node, "function").is_some_and(|f| {
+                    let name = text(f, source);
+                    let bare = name.split('<').next().unwrap_or(name);
+                    bare.rsplit("::").next() == Some(short)
+                });
+            !found
+        });
+        found
+    })
 }
 
 fn list(functions: &[&Found]) -> String {

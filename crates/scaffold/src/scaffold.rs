@@ -96,7 +96,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     for header in &headers {
         types.read(header.root(), header.text());
     }
-    let found = prototype::choose(&main, request.function)?;
+    let (found, passed_over) = prototype::choose(&main, request.function)?;
     let prototype = prototype::prototype(&main, &found, &types, language, &request.types)?;
     let leaves = leaves(&main, &prototype, &types, language)?;
     let plan = planned(&main, &headers, &prototype, &leaves, &types)?;
@@ -110,7 +110,11 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     let problem = problem_name(&prototype, request);
     let extension = language.extension();
     let (seed_name, kernel) = (format!("seed.{extension}"), format!("kernel.{extension}"));
-    let (code, mut remarks) = without_main(&main, request);
+    let file = request.file.rsplit('/').next().unwrap_or(request.file);
+    let (code, mut remarks) = without_main(&main, request, file);
+    if let Some(others) = passed_over {
+        remarks.push(format!("`{}` is taken: {others} are called by other functions of the file", prototype.name));
+    }
     for (file, line, name) in request.missing {
         remarks.push(format!(
             "{file}:{line} includes \"{name}\", which is not there: copy it beside seed and kernel"
@@ -126,9 +130,9 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
         moved: BTreeMap::new(),
         retyped: &same,
     };
-    let seed = render::seed::seed(&adapter, request.file, &code);
+    let seed = render::seed::seed(&adapter, file, &code);
     let mut files: Vec<(String, String)> = Vec::new();
-    let reference = reference(request, &adapter, &code);
+    let reference = reference(request, &adapter, file, &code);
     let flags: &[&str] = if code.contains("span") && language == Language::Cxx {
         &["-O3", "-march=native", "-std=c++20"]
     } else {
@@ -137,7 +141,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     let about = About {
         name: &problem,
         function: &prototype.name,
-        file: request.file,
+        file,
         line: prototype.line,
         seed: &seed_name,
         reference: &reference.name,
@@ -147,7 +151,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     files.push(("campaign.toml".to_owned(), render::campaign(&problem.replace('_', "-"), &kernel)));
     files.push((kernel, seed.clone()));
     files.push(("problem/problem.toml".to_owned(), render::problem::problem(&plan, &scenarios, &about)));
-    files.push(("problem/cpu.jsonl".to_owned(), render::problem::lines(&scenarios)));
+    files.push(("problem/cpu.jsonl".to_owned(), render::problem::lines(&plan, &scenarios)));
     files.push((format!("problem/{seed_name}"), seed));
     files.push((format!("problem/{}", reference.name), reference.text));
     for header in request.headers {
@@ -251,14 +255,14 @@ fn problem_name(prototype: &Prototype, request: &Request<'_>) -> String {
 }
 
 /// The code that is copied: everything but `main`, which needs what no kernel does.
-fn without_main(main: &Parsed, request: &Request<'_>) -> (String, Vec<String>) {
+fn without_main(main: &Parsed, request: &Request<'_>, file: &str) -> (String, Vec<String>) {
     let mut code = request.copy.to_owned();
     let mut remarks = Vec::new();
     for found in prototype::functions(main).iter().rev().filter(|f| f.name == "main") {
         let Some(text) = main.text().get(found.whole.clone()) else { continue };
         if let Some(at) = code.find(text) {
             code.replace_range(at..at + text.len(), "");
-            remarks.push(format!("`main` ({}:{}) is left out of the copies", request.file, found.line));
+            remarks.push(format!("`main` ({file}:{}) is left out of the copies", found.line));
         }
     }
     (code, remarks)
@@ -271,13 +275,13 @@ struct Made {
     derived: bool,
 }
 
-fn reference(request: &Request<'_>, adapter: &Adapter<'_>, code: &str) -> Made {
+fn reference(request: &Request<'_>, adapter: &Adapter<'_>, file: &str, code: &str) -> Made {
     if request.reference == Reference::Python {
         let text = render::reference::python(adapter.problem, adapter.plan);
         return Made { name: "reference.py".to_owned(), text, headers: Vec::new(), derived: false };
     }
     let name = format!("reference.{}", adapter.language.extension());
-    match derived(request, adapter, code) {
+    match derived(request, adapter, file, code) {
         Ok((text, headers)) => Made { name, text, headers, derived: true },
         Err(why) => {
             let text = render::reference::skeleton(
@@ -294,7 +298,7 @@ fn reference(request: &Request<'_>, adapter: &Adapter<'_>, code: &str) -> Made {
 
 type Derived = (String, Vec<(String, String)>);
 
-fn derived(request: &Request<'_>, adapter: &Adapter<'_>, code: &str) -> Result<Derived, String> {
+fn derived(request: &Request<'_>, adapter: &Adapter<'_>, file: &str, code: &str) -> Result<Derived, String> {
     let mut texts: Vec<&str> = vec![code];
     texts.extend(request.headers.iter().map(|h| h.text.as_str()));
     let mut spellings: Vec<&str> = adapter.plan.tensors.iter().map(|t| t.scalar.spelling).collect();
@@ -318,7 +322,7 @@ fn derived(request: &Request<'_>, adapter: &Adapter<'_>, code: &str) -> Result<D
         }
         out
     };
-    let wide_code = widened(request.file, &renamed(code))?;
+    let wide_code = widened(file, &renamed(code))?;
     let mut headers = Vec::new();
     for header in request.headers {
         headers.push((format!("reference_{}", header.name), widened(&header.name, &renamed(&header.text))?));
@@ -326,7 +330,7 @@ fn derived(request: &Request<'_>, adapter: &Adapter<'_>, code: &str) -> Result<D
     let retyped = |ty: &str| widen::widen(ty, wider).unwrap_or_else(|_| ty.to_owned());
     let moved = render::reference::widened(adapter.leaves, adapter.plan, wider).into_iter().collect();
     let adapter = Adapter { moved, retyped: &retyped, ..*adapter };
-    Ok((render::reference::wide(&adapter, request.file, &wide_code, wider), headers))
+    Ok((render::reference::wide(&adapter, file, &wide_code, wider), headers))
 }
 
 /// Every line with CHECK, in the order of the files. The kernel is the seed once more and is left out.

@@ -172,10 +172,7 @@ impl Maker<'_> {
         let needs = self.plan.needs.iter().all(
             |(room, used)| matches!((room.value(values), used.value(values)), (Some(r), Some(u)) if r >= u),
         );
-        let runs = self.plan.runs.iter().all(|groups| {
-            groups.is_empty()
-                || groups.iter().any(|group| group.iter().all(|n| n.value(values).is_none_or(|n| n >= 1)))
-        });
+        let runs = self.plan.runs.iter().flatten().flatten().all(|n| n.value(values).is_none_or(|n| n >= 1));
         fields && shapes && needs && runs
     }
 

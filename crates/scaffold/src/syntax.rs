@@ -93,7 +93,7 @@ impl Parsed {
     }
     /// 1-based line of an offset.
     #[must_use]
-    pub fn line(&self, offset: usize) -> usize {
+    pub(crate) fn line(&self, offset: usize) -> usize {
         self.source.position(offset).0
     }
     pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> Diagnostic {

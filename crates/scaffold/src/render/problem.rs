@@ -189,13 +189,13 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\').collect()
 }
 
-pub(crate) fn lines(scenarios: &[Scenario]) -> String {
+pub(crate) fn lines(plan: &Plan, scenarios: &[Scenario]) -> String {
     let mut out = String::new();
     for s in scenarios {
         let mut line = serde_json::Map::new();
         line.insert("id".to_owned(), s.id.clone().into());
-        for (name, value) in &s.values {
-            line.insert(name.clone(), (*value).into());
+        for field in &plan.fields {
+            line.insert(field.name.clone(), s.values.get(&field.name).copied().into());
         }
         if s.tiny {
             line.insert("tags".to_owned(), vec!["tiny"].into());

@@ -10,7 +10,7 @@ use kernelseek_core::case::Role;
 use kernelseek_core::dtype::DType;
 use std::fmt::Write as _;
 
-const HELPERS: &str = "/* Elements from the first to the last, gaps between rows included. */
+const SPAN: &str = "/* Elements from the first to the last, gaps between rows included. */
 static size_t reference_span(const ks_tensor *t) {
     size_t n = 1;
     for (int32_t d = 0; d < t->rank; d++) {
@@ -21,6 +21,60 @@ static size_t reference_span(const ks_tensor *t) {
     return n;
 }
 ";
+
+/// Copies a tensor into wider elements.
+const WIDE: &str = "
+static @TO@ *wide_@KEY@(const ks_tensor *t) {
+    const size_t n = reference_span(t);
+    @TO@ *wide = (@TO@ *)malloc((n + 1) * sizeof(@TO@));
+    for (size_t i = 0; wide && i < n; i++)
+        wide[i] = (@TO@)((const @FROM@ *)t->data)[i];
+    return wide;
+}
+";
+
+/// Rounds wider elements back, those of the tensor only.
+const NARROW: &str = "
+static void narrow_@KEY@(const ks_tensor *t, const @TO@ *wide) {
+    int64_t elements = 1;
+    for (int32_t d = 0; d < t->rank; d++)
+        elements *= t->shape[d];
+    for (int64_t e = 0; e < elements; e++) {
+        int64_t rest = e, at = 0;
+        for (int32_t d = t->rank - 1; d >= 0; d--) {
+            at += rest % t->shape[d] * t->stride[d];
+            rest /= t->shape[d];
+        }
+        ((@FROM@ *)t->data)[at] = (@FROM@)wide[at];
+    }
+}
+";
+
+/// The helpers for each element type that is widened.
+fn helpers(floats: &[&Tensor], to: &str) -> String {
+    let mut out = SPAN.to_owned();
+    for (template, outputs_only) in [(WIDE, false), (NARROW, true)] {
+        let mut done: Vec<&str> = Vec::new();
+        for t in floats.iter().filter(|t| !outputs_only || is_written(t)) {
+            let from = t.scalar.spelling;
+            if !done.contains(&from) {
+                done.push(from);
+                let key = from.trim_start_matches('_').to_lowercase();
+                out.push_str(&template.replace("@TO@", to).replace("@FROM@", from).replace("@KEY@", &key));
+            }
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn is_written(t: &Tensor) -> bool {
+    matches!(t.role, Role::Output | Role::Inout)
+}
+
+fn key(t: &Tensor) -> String {
+    t.scalar.spelling.trim_start_matches('_').to_lowercase()
+}
 
 /// The code in wider types behind the call.
 pub(crate) fn wide(adapter: &Adapter<'_>, file: &str, code: &str, wider: Wider) -> String {
@@ -58,57 +112,29 @@ pub(crate) fn wide(adapter: &Adapter<'_>, file: &str, code: &str, wider: Wider) 
         .filter(|t| t.leaf.is_some_and(|l| adapter.moved.contains_key(&l)))
         .collect();
     if !floats.is_empty() {
-        out.push_str(HELPERS);
-        out.push('\n');
+        out.push_str(&helpers(&floats, to));
     }
     if adapter.language == Language::Cxx {
         out.push_str("extern \"C\" ");
     }
     let _ = writeln!(out, "ks_status {problem}(const {problem}_call *call) {{");
     for t in &floats {
-        let (name, from) = (&t.name, t.scalar.spelling);
-        let _ = writeln!(
-            out,
-            "    const size_t {name}_n = reference_span(&call->{name});\n    \
-             {to} *{name}_wide = ({to} *)malloc(({name}_n + 1) * sizeof({to}));\n    \
-             if (!{name}_wide)\n        return KS_ERROR;\n    \
-             for (size_t i = 0; i < {name}_n; i++)\n        \
-             {name}_wide[i] = ({to})((const {from} *)call->{name}.data)[i];"
-        );
+        let _ = writeln!(out, "    {to} *{0}_wide = wide_{1}(&call->{0});", t.name, key(t));
+    }
+    if !floats.is_empty() {
+        let none: Vec<String> = floats.iter().map(|t| format!("!{}_wide", t.name)).collect();
+        let _ = writeln!(out, "    if ({})\n        return KS_ERROR;", none.join(" || "));
     }
     out.push_str(&adapter.structs());
     let mut after = String::new();
     for t in &floats {
-        if t.role != Role::Varying && t.role != Role::Constant {
-            after.push_str(&store(t));
+        if is_written(t) {
+            let _ = writeln!(after, "    narrow_{1}(&call->{0}, {0}_wide);", t.name, key(t));
         }
         let _ = writeln!(after, "    free({}_wide);", t.name);
     }
     out.push_str(&adapter.finish(&after));
     out.push_str("}\n");
-    out
-}
-
-/// Rounds a result back, element by element of the view.
-fn store(t: &Tensor) -> String {
-    let (name, to) = (&t.name, t.scalar.spelling);
-    let mut out = String::new();
-    if t.stride.is_none() {
-        let _ = writeln!(
-            out,
-            "    for (size_t i = 0; i < {name}_n; i++)\n        (({to} *)call->{name}.data)[i] = ({to}){name}_wide[i];"
-        );
-        return out;
-    }
-    let rank = t.shape.len();
-    for d in 0..rank {
-        let pad = "    ".repeat(d + 1);
-        let _ = writeln!(out, "{pad}for (int64_t i{d} = 0; i{d} < call->{name}.shape[{d}]; i{d}++)");
-    }
-    let at: Vec<String> = (0..rank).map(|d| format!("i{d} * call->{name}.stride[{d}]")).collect();
-    let at = at.join(" + ");
-    let pad = "    ".repeat(rank + 1);
-    let _ = writeln!(out, "{pad}(({to} *)call->{name}.data)[{at}] =\n{pad}    ({to}){name}_wide[{at}];");
     out
 }
 

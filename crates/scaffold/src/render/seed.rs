@@ -101,6 +101,7 @@ impl Adapter<'_> {
                             format!("({ty} (*){rows}){data}")
                         }
                     }
+                    Passed::Pointer if moved.is_some() => data,
                     Passed::Pointer => format!("({ty} *){data}"),
                     Passed::Reference => format!("*({ty} *){data}"),
                     Passed::Span => {
