@@ -251,17 +251,17 @@ pub(crate) fn prototype(
         Box::new(file.error(found.span.clone(), format!("the definition of `{}` cannot be read", found.name)))
     };
     let node = node_of(file, &found.whole).ok_or_else(broken)?;
+    if let Some(at) = source.find("__global__").or_else(|| source.find("__device__")) {
+        return Err(Box::new(
+            file.error(at..at + "__global__".len(), "CUDA: the cuda target is not there yet")
+                .with_hint("a C or C++ kernel can be taken today"),
+        ));
+    }
     if let Some(span) = Parsed::first_error(node) {
         let message = format!("a syntax error in `{}`", found.name);
         return Err(Box::new(
             file.error(span, message)
                 .with_hint("mend it, or put macros that are no C by themselves into plain words in a copy"),
-        ));
-    }
-    if has_word(node, source, "__global__") || has_word(node, source, "__device__") {
-        return Err(Box::new(
-            file.error(found.span.clone(), "CUDA: the cuda target is not there yet")
-                .with_hint("a C or C++ kernel can be taken today"),
         ));
     }
     let template = template(file, node, found, chosen)?;

@@ -60,16 +60,13 @@ pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
     add("base".to_owned(), note.to_owned(), maker.values(|_| size, 0));
     let odd = |index: usize| prime_below(size - 3 * index as i64);
     add("odd".to_owned(), "primes: nothing divides".to_owned(), maker.values(odd, 0));
-    if let [first, .., last] = big.as_slice() {
-        for (field, own) in [(first, 0), (last, big.len() - 1)] {
+    if big.len() > 1 {
+        for (own, field) in big.iter().enumerate().take(4) {
             let long = |index: usize| if index == own { 4 * size + 1 } else { (size / 4).max(1) };
-            add(
-                format!("long_{}", field.name),
-                format!("{} far larger than the rest", field.name),
-                maker.values(long, 0),
-            );
+            let note = format!("{} far larger than the rest", field.name);
+            add(format!("long_{}", field.name), note, maker.values(long, 0));
         }
-        for (field, own) in [(first, 0), (last, big.len() - 1)] {
+        for (own, field) in big.iter().enumerate().take(4) {
             let one = |index: usize| if index == own { 1 } else { size };
             add(format!("one_{}", field.name), format!("{} is 1", field.name), maker.values(one, 0));
         }

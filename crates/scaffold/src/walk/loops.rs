@@ -241,7 +241,10 @@ impl Walk<'_> {
             // What counts down from `first` (or, if the condition already counts, from one below it).
             let counted = condition.is_some_and(|c| counted_down(c, source).is_some());
             range.high = if counted { first.and_then(|f| f.plus_number(-1)) } else { first };
-            range.low = bound.map_or_else(|| Some(Polynomial::default()), |b| Some(b.poly));
+            // `i-- > 0` compares before it counts.
+            let before = condition.is_some_and(|c| counted && counts_after(c, source));
+            range.low = bound
+                .map_or_else(|| Some(Polynomial::default()), |b| b.poly.plus_number(if before { -1 } else { 0 }));
             if let Some(high) = &range.high {
                 self.seen.bounds.extend(high.sizes());
             }
@@ -333,4 +336,13 @@ fn counted_down(condition: Node<'_>, source: &str) -> Option<Move> {
         true
     });
     found.map(|n| Move { name: text(n, source).to_owned(), by: Some(-1), size: None })
+}
+
+fn counts_after(condition: Node<'_>, source: &str) -> bool {
+    let mut after = false;
+    crate::syntax::each(condition, &mut |n| {
+        after |= n.kind() == "update_expression" && text(n, source).ends_with("--");
+        true
+    });
+    after
 }
