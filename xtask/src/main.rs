@@ -3,9 +3,11 @@
 //! `cargo xtask generate` writes, `cargo xtask generate --check` compares and fails on a difference.
 
 mod attention_grid;
+mod first_minutes;
 mod prove;
 mod reference;
 mod stop_speed;
+mod tuner;
 
 use clap::{Parser, Subcommand};
 use std::io::Write;
@@ -29,6 +31,8 @@ enum Task {
     },
     /// Prove that no agent gets an unearned win recorded, and that kill -9 loses nothing
     Prove(prove::Prove),
+    /// Run the demo as a newcomer does, many times
+    Demo(first_minutes::Demo),
     /// Time the stop decision in a long ledger
     StopSpeed {
         /// The binary, a release build
@@ -41,6 +45,8 @@ enum Task {
         #[arg(long, default_value = "results/cpu/stop.json")]
         record: PathBuf,
     },
+    /// Measure what tuning gains and declares on the two tuning fixtures
+    Tuner(tuner::Tuner),
     /// Convert a published attention grid to the scenario lines of problems/attention_forward
     AttentionGrid {
         /// The grid, JSON
@@ -52,7 +58,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
+        Task::Tuner(args) => tuner::measure(&args, &root()),
         Task::Prove(args) => prove::prove(&args, &root()),
+        Task::Demo(args) => first_minutes::demo(&args, &root()),
         Task::StopSpeed { binary, rows, record } => {
             stop_speed::measure(&binary, &root(), rows).and_then(|value| {
                 let text = serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?;

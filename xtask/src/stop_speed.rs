@@ -90,12 +90,12 @@ fn in_folder(binary: &Path, root: &Path, rows: u64, scratch: &Path) -> Result<Va
     }))
 }
 
-fn commit(root: &Path) -> String {
+pub(crate) fn commit(root: &Path) -> String {
     let output = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output();
     output.map_or_else(|_| "unknown".to_owned(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }
 
-fn processor() -> String {
+pub(crate) fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let names: Vec<&str> =
         info.lines().filter_map(|l| l.strip_prefix("model name")?.split_once(": ")).map(|(_, n)| n).collect();

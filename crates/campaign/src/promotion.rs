@@ -6,6 +6,7 @@
 
 use crate::board::Evaluation;
 use kernelseek_core::verdict::{Digest, Ratio, Stage, Word};
+use kernelseek_ledger::entry::Evaluated;
 use std::cmp::Ordering;
 
 /// Times the pairs with which seemingly fallen scenarios are measured again.
@@ -69,6 +70,40 @@ fn fallen(now: &Digest, incumbent: Option<&Digest>) -> Vec<String> {
         .collect()
 }
 
+const NOT_ABOVE: &str = "its lower bound does not exceed the incumbent";
+
+fn exceeds(g: &Ratio, bar: f64) -> bool {
+    g.lo.is_finite() && g.lo > bar
+}
+
+/// Why an evaluation makes no contender for the incumbent's place; nothing if it makes one. `incumbent` is its candidate
+/// hash and its aggregate; none for the seed. Needs the row's facts alone, so that a whole ledger can be told.
+#[must_use]
+pub fn no_contender(
+    facts: &Evaluated,
+    correct: bool,
+    seed_hash: &str,
+    incumbent: Option<(&str, f64)>,
+) -> Option<&'static str> {
+    if facts.tier == "quick" || !facts.whole_grid {
+        return Some("only an evaluation of the whole grid can promote");
+    }
+    if facts.mode != crate::stop::MODE {
+        return Some("only an evaluation with cold caches can promote");
+    }
+    if !correct {
+        return Some("it is not proven correct everywhere");
+    }
+    if facts.candidate_hash.is_empty() || facts.candidate_hash == seed_hash {
+        return Some("it is the seed itself");
+    }
+    if incumbent.is_some_and(|(hash, _)| hash == facts.candidate_hash) {
+        return Some("it is the incumbent itself");
+    }
+    let bar = incumbent.map_or(1.0, |(_, point)| point);
+    (!facts.geomean.is_some_and(|g| exceeds(&g, bar))).then_some(NOT_ABOVE)
+}
+
 /// Where the contest of `first` stands.
 #[must_use]
 pub(crate) fn contest(
@@ -79,25 +114,15 @@ pub(crate) fn contest(
     remeasured: Option<&Digest>,
 ) -> Contest {
     let facts = &first.facts;
-    if facts.tier == "quick" || !facts.whole_grid {
-        return Contest::None("only an evaluation of the whole grid can promote");
-    }
-    if facts.mode != crate::stop::MODE {
-        return Contest::None("only an evaluation with cold caches can promote");
-    }
-    if !correct_everywhere(first_digest) {
-        return Contest::None("it is not proven correct everywhere");
-    }
-    if facts.candidate_hash.is_empty() || facts.candidate_hash == first_digest.seed_hash {
-        return Contest::None("it is the seed itself");
-    }
-    if incumbent.is_some_and(|d| d.candidate_hash == facts.candidate_hash) {
-        return Contest::None("it is the incumbent itself");
-    }
     let bar = bar(incumbent);
-    let exceeds = |d: &Digest| d.geomean.is_some_and(|g| g.lo.is_finite() && g.lo > bar);
+    let holder = incumbent.map(|d| (d.candidate_hash.as_str(), bar));
+    if let Some(why) = no_contender(facts, correct_everywhere(first_digest), &first_digest.seed_hash, holder)
+    {
+        return Contest::None(why);
+    }
+    let exceeds = |d: &Digest| d.geomean.is_some_and(|g| exceeds(&g, bar));
     if !exceeds(first_digest) {
-        return Contest::None("its lower bound does not exceed the incumbent");
+        return Contest::None(NOT_ABOVE);
     }
     let Some(confirmed) = confirmed else { return Contest::Confirm };
     if confirmed.candidate_hash != facts.candidate_hash {

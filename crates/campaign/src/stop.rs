@@ -6,13 +6,16 @@ use crate::board::Evaluation;
 use crate::budget::Spent;
 use crate::machine::Scene;
 use kernelseek_core::goal::Judgement;
+use kernelseek_core::kernel_file;
 use kernelseek_core::verdict::Word;
 use kernelseek_ledger::Busy;
+use kernelseek_ledger::entry::Evaluated;
 use kernelseek_ledger::seal::Change;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// The mode that a goal is judged in.
-pub(crate) const MODE: &str = "cold";
+pub const MODE: &str = "cold";
 /// Scenarios that a reason names.
 const NAMED: usize = 5;
 
@@ -104,23 +107,30 @@ pub struct Situation<'a> {
     pub hash_of: &'a dyn Fn(&str) -> Option<String>,
 }
 
+/// Whether an evaluation is of the workspace's files as they are: every source is what it was, and a kernel file that was
+/// not there, which a build would read now, is not there.
+#[must_use]
+pub fn speaks_for(facts: &Evaluated, hash_of: &mut dyn FnMut(&str) -> Option<String>) -> bool {
+    let same = facts.sources.iter().all(|s| hash_of(&s.path).as_deref() == Some(s.hash.as_str()));
+    let kernel = kernel_file::beside(Path::new(&facts.candidate)).map(|p| p.to_string_lossy().into_owned());
+    let kernel = kernel.filter(|k| !facts.sources.iter().any(|s| s.path == *k));
+    same && kernel.is_none_or(|k| hash_of(&k).is_none())
+}
+
 impl Scene<'_> {
     /// The evaluation under the seal that speaks for the workspace's files as they are: the newest full one, unless a
     /// newer one of any tier failed; without a full one the newest.
     #[must_use]
     pub fn of_current_sources(&self, hash_of: &dyn Fn(&str) -> Option<String>) -> Option<&Evaluation> {
-        let mut known: std::collections::BTreeMap<&str, Option<String>> = std::collections::BTreeMap::new();
+        let mut known: std::collections::BTreeMap<String, Option<String>> = std::collections::BTreeMap::new();
         let mut newest = None;
         for e in self.board.current().rev() {
             let facts = &e.facts;
             if facts.sources.is_empty() {
                 continue;
             }
-            let same = facts.sources.iter().all(|s| {
-                known.entry(s.path.as_str()).or_insert_with(|| hash_of(&s.path)).as_deref()
-                    == Some(s.hash.as_str())
-            });
-            if !same {
+            let mut hash = |path: &str| known.entry(path.to_owned()).or_insert_with(|| hash_of(path)).clone();
+            if !speaks_for(facts, &mut hash) {
                 continue;
             }
             let failed = !matches!(facts.word, Word::Pass | Word::Unresolved);
@@ -255,7 +265,8 @@ fn only_tier_missing(judgement: &Judgement) -> bool {
 }
 
 /// What is missing, in a few lines that an agent can act on.
-fn unmet(judgement: &Judgement) -> String {
+#[must_use]
+pub fn unmet(judgement: &Judgement) -> String {
     let mut text = String::from("the goal is unmet.");
     for clause in judgement.unmet() {
         text.push_str(&format!("\n- `{}`: {} of {} scenarios", clause.clause, clause.satisfied, clause.of));

@@ -13,6 +13,7 @@ pub mod finding;
 pub mod goal;
 pub mod header;
 pub mod held_out;
+pub mod kernel_file;
 pub mod layout;
 pub mod problem;
 pub mod resolve;

@@ -121,7 +121,7 @@ pub fn audit(
             if let Some(ours) = returned.outputs.first() {
                 state.referenced += 1;
                 state.contents += 1;
-                measurer.compare(state, &expected, ours, None, &drawn)?;
+                measurer.compare(state, &expected, ours, None, &staged)?;
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use crate::bench::Bench;
 use crate::calibration::Calibration;
+use crate::check_outputs::OutputCheck;
 use crate::compare;
-use crate::evaluate::EvaluateError;
+use crate::evaluate::{EvaluateError, UNSTEADY};
 use crate::event::Sink;
 use crate::measure::MeasureError;
 use crate::oracle::{FIXED_CONSTANTS, Oracle};
@@ -18,7 +19,7 @@ use kernelseek_core::verdict::{Word, word_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Noise that a tolerance must reject, in units of the seed's error.
+/// Noise that a tolerance must reject, in units of the seed's error or the precision model's.
 const NOISE: f64 = 32.0;
 /// A model may be this much looser than the seed without a reason.
 const MODEL_LOOSER: f64 = 4.0;
@@ -98,6 +99,7 @@ pub fn check(
     for scenario in &mut scenarios {
         scenario.aa_spread = calibration.scenarios.get(&scenario.id).copied();
     }
+    findings.extend(unsteady(&calibration));
     findings.extend(not_a_tie(&calibration));
     let word = scenarios.iter().map(|s| word_of(&s.findings)).chain([word_of(&findings)]).max();
     Ok(CheckReport {
@@ -107,6 +109,17 @@ pub fn check(
         scenarios,
         seed_to_itself: calibration.geomean,
         findings,
+    })
+}
+
+/// The spread is kept and widens every later interval, so that of a busy hour should not stay.
+fn unsteady(calibration: &Calibration) -> Option<Finding> {
+    (calibration.pooled > UNSTEADY).then(|| {
+        Finding::new("check.unsteady", Severity::Warning, "two copies of the seed are far apart in time")
+            .with_evidence(format!("±{:.1} %: no interval will be narrower", 100.0 * calibration.pooled))
+            .with_next(
+                "run `kernelseek check` again when the machine is quieter, or make the scenarios longer",
+            )
     })
 }
 
@@ -133,6 +146,7 @@ fn check_scenario(
     let mut findings = Vec::new();
     let (mut seed_error, mut model_error) = (0.0f64, None::<f64>);
     let mut rejected: BTreeMap<&'static str, bool> = BTreeMap::new();
+    let mut by_output = OutputCheck::new(state);
     let fixed = state.fixed.clone();
     // Two contents of the same distribution, so that "another content's answer" is a fair question.
     for (index, one) in fixed.iter().enumerate() {
@@ -149,10 +163,10 @@ fn check_scenario(
         if let Some(finding) = unusable_reference(state, &one.reference) {
             findings.push(finding);
         }
-        seed_error = seed_error.max(
-            run_seed(seed, state, &staged, bench)?
-                .map_or(0.0, |outputs| compare::relative_error(state, &one.reference, &outputs)),
-        );
+        if let Some(outputs) = run_seed(seed, state, &staged, bench)? {
+            seed_error = seed_error.max(compare::relative_error(state, &one.reference, &outputs));
+            by_output.content(state, &one.reference, &outputs, one.content.distribution);
+        }
         if bench.model.is_some() {
             let model = oracle.compute(&state.case, &staged, true)?;
             let error = compare::relative_error(state, &one.reference, &model);
@@ -160,7 +174,9 @@ fn check_scenario(
         }
         let other = &fixed[(index + 1) % fixed.len()].reference;
         for trivial in Trivial::ALL {
-            let answer = trivial.answer(&state.case, &staged, &one.reference, other, NOISE * seed_error);
+            // What candidates are measured by is the larger of the two, so that is what noise must stand out from.
+            let own = seed_error.max(model_error.unwrap_or(0.0));
+            let answer = trivial.answer(&state.case, &staged, &one.reference, other, NOISE * own);
             let entry = rejected.entry(trivial.as_str()).or_insert(false);
             if !trivial.applies(&answer, &one.reference) {
                 *entry = true;
@@ -186,6 +202,7 @@ fn check_scenario(
             ),
         );
     }
+    findings.extend(by_output.findings(state, bench.model.is_some()));
     if let Some(model) = model_error
         && model > MODEL_LOOSER * seed_error
         && session.files.problem.reference.model_reason.is_none()

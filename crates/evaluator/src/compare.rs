@@ -90,6 +90,17 @@ pub fn against_reference(
         let rule = outcome.rule.to_string();
         state.note_worst(&name, &rule, outcome.ratio);
         if !outcome.pass {
+            if state.answered_before(index, ours, *drawn) {
+                state.find(
+                    Finding::new(
+                        "correct.remembered",
+                        Severity::Fail,
+                        format!("`{name}` is, bit for bit, what was answered to an earlier call with other contents"),
+                    )
+                    .with_evidence(format!("{name}, {} content", describe(drawn)))
+                    .with_next("compute from the inputs of this call: addresses come back, contents do not"),
+                );
+            }
             let place =
                 outcome.worst.map_or_else(String::new, |i| index_text(&state.case.tensors[index].shape, i));
             state.find(
@@ -141,18 +152,20 @@ pub fn against_partner(
 /// Largest error over the float outputs, relative to each output's RMS.
 #[must_use]
 pub fn relative_error(state: &ScenarioState, reference: &Outputs, outputs: &Outputs) -> f64 {
-    let mut worst = 0.0f64;
-    for (index, tensor) in state.case.tensors.iter().enumerate() {
-        if tensor.role.is_output() && tensor.is_present() && tensor.dtype.is_float() {
-            let Ok(summary) =
-                metrics::compare_bytes(tensor.dtype, &reference.tensors[index], &outputs.tensors[index])
-            else {
-                continue;
-            };
-            worst = worst.max(summary.max_err / summary.ref_rms.max(f64::MIN_POSITIVE));
-        }
+    (0..state.case.tensors.len())
+        .map(|index| relative_error_of(state, index, reference, outputs))
+        .fold(0.0, f64::max)
+}
+
+/// Largest error of one output relative to its RMS; 0 for what is no float output.
+#[must_use]
+pub fn relative_error_of(state: &ScenarioState, index: usize, reference: &Outputs, outputs: &Outputs) -> f64 {
+    let tensor = &state.case.tensors[index];
+    if !(tensor.role.is_output() && tensor.is_present() && tensor.dtype.is_float()) {
+        return 0.0;
     }
-    worst
+    metrics::compare_bytes(tensor.dtype, &reference.tensors[index], &outputs.tensors[index])
+        .map_or(0.0, |summary| summary.max_err / summary.ref_rms.max(f64::MIN_POSITIVE))
 }
 
 /// The largest error over its bound of any output against the reference. Changes nothing.

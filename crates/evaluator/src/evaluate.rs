@@ -13,6 +13,7 @@ use crate::session::{Session, SessionError};
 use crate::settings::{Mode, Settings, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::verdict::{
     self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word, word_of, word_of_all,
 };
@@ -21,6 +22,9 @@ use kernelseek_device::topology::CpuIdentity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// A spread of the seed against itself from which on it hides what is to be measured.
+pub(crate) const UNSTEADY: f64 = 0.05;
 
 /// Why there is no verdict at all.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +86,9 @@ pub struct Verdict {
     pub compiler: String,
     /// Findings about the candidate as a whole.
     pub findings: Vec<Finding>,
+    /// How the candidate was built, if it has a kernel file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunables: Option<Tuned>,
     /// Verdict on each scenario, worst first.
     pub scenarios: Vec<ScenarioVerdict>,
     /// Geometric mean of the ratios and its interval.
@@ -131,12 +138,15 @@ pub fn evaluate(
         }
     };
     verdict.candidate_hash = artifact.hash().to_owned();
+    verdict.tunables = session.tuned().cloned();
     verdict.findings = session.inspect(sink)?;
     if word_of(&verdict.findings) == Word::Fail {
         return Ok(finish(verdict, BTreeMap::new(), start));
     }
     sink.on(&Event::Problem { name: verdict.problem.clone(), scenarios: cases.len() });
     let bench = session.bench(&cases, sink)?;
+    // Known once the bench has built it.
+    verdict.seed_hash = session.seed_hash();
     let mut peaks = session.peaks(sink);
     let calibration = session.calibration(&bench, &cases, sink)?;
     let terms_with = |peaks: Peaks, case: &str| Terms {
@@ -385,6 +395,7 @@ fn blank(session: &Session, settings: &Settings) -> Verdict {
         layers: Vec::new(),
         compiler: session.compiler(),
         findings: Vec::new(),
+        tunables: None,
         scenarios: Vec::new(),
         geomean: None,
         without_ratio: 0,
@@ -448,11 +459,21 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
         .iter()
         .chain(verdict.scenarios.iter().flat_map(|s| &s.findings))
         .filter(|f| f.severity >= Severity::Unproven)
+        // The first of the worst, which is the one that the report shows first.
+        .rev()
         .max_by_key(|f| f.severity)
         .and_then(|f| f.next.clone())
         .or_else(|| {
-            (verdict.word == Word::Unresolved)
-                .then(|| "evaluate again when the machine is quieter".to_owned())
+            (verdict.word == Word::Unresolved).then(|| {
+                if verdict.aa_spread > UNSTEADY {
+                    // The spread is kept from the run that measured it, and no later evaluation narrows it.
+                    "run `kernelseek check` when the machine is quieter: the seed's spread against itself was measured \
+                     while it was busy, and widens every interval"
+                        .to_owned()
+                } else {
+                    "evaluate again when the machine is quieter".to_owned()
+                }
+            })
         });
     verdict.seconds = start.elapsed().as_secs_f64();
     Evaluation { verdict, raw }

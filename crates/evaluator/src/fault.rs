@@ -51,7 +51,7 @@ pub fn finding(error: &DeviceError, case: Option<&Case>, doing: &str) -> Finding
         )
         .with_evidence(error.to_string())
         .with_next("the candidate must leave the file descriptors it did not open alone"),
-        other => Finding::new("harness.device", Severity::Unproven, format!("the harness could not {doing}"))
+        other => Finding::new("harness.device", Severity::Unproven, format!("the harness failed {doing}"))
             .with_evidence(chain(other))
             .with_next("run `kernelseek doctor`"),
     }

@@ -439,6 +439,7 @@ impl Measurer<'_> {
             state.contents += 1;
             let (ours, theirs) = (&returned.outputs[position], &seed.outputs[position]);
             let distribution = staged.drawn.content.distribution;
+            state.remember(ours, staged.drawn);
             let fixed = state
                 .fixed
                 .iter()
@@ -450,7 +451,7 @@ impl Measurer<'_> {
             if let Some(expected) = fixed {
                 state.referenced += 1;
                 // The seed's error on a fixed content is in the yardstick already.
-                self.compare(state, &expected, ours, None, &staged.drawn)?;
+                self.compare(state, &expected, ours, None, staged)?;
             } else if reference == Some(position) {
                 self.settle(state, staged, ours, theirs)?;
             } else {

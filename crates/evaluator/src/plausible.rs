@@ -50,7 +50,21 @@ pub fn findings(state: &ScenarioState, floor: Option<f64>) -> Vec<Finding> {
     let pairs: Vec<Pair> = state.instances.iter().flat_map(|i| i.pairs.iter().copied()).collect();
     let overhead = state.overhead_ns();
     let mut findings = Vec::new();
-    if let (Some(floor), Some(fastest)) = (floor, fastest(&pairs, overhead))
+    let fastest = fastest(&pairs, overhead);
+    if let Some(time) = fastest
+        && time <= 0.0
+    {
+        // No time at all says nothing about the candidate: the machine was too busy to be measured.
+        findings.push(
+            Finding::new(
+                "timed.busy",
+                Severity::Unproven,
+                "a request took less than requests cost on this machine",
+            )
+            .with_evidence(format!("{:.2} µs of fixed cost, taken from the seed's requests", overhead / 1e3))
+            .with_next("evaluate again when the machine is quieter"),
+        );
+    } else if let (Some(floor), Some(fastest)) = (floor, fastest)
         && (fastest < floor || fastest.is_nan())
     {
         findings.push(
@@ -166,6 +180,17 @@ mod tests {
         let s = state(vec![pair(2, 40_500.0, 20_500.0, 20_000.0)]);
         assert!(findings(&s, Some(9_000.0)).is_empty());
         assert_eq!(findings(&s, Some(11_000.0))[0].defence, "plausible.floor");
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_the_machines_doing() {
+        let mut pairs = vec![pair(2, 40_500.0, 20_500.0, 20_000.0); 5];
+        for p in &mut pairs {
+            p.seed_inner_ns = p.seed_ns - 30_000.0;
+        }
+        let all = findings(&state(pairs), Some(9_000.0));
+        assert_eq!(all[0].defence, "timed.busy");
+        assert!(all.iter().all(|f| f.defence != "plausible.floor"), "{all:?}");
     }
 
     #[test]

@@ -65,6 +65,16 @@ fn read(path: &Path) -> Result<String, ProblemError> {
     std::fs::read_to_string(path).map_err(|source| ProblemError::Read { path: path.to_owned(), source })
 }
 
+/// Reads the problem file in `folder` and nothing else: what it names may not have been written yet.
+///
+/// # Errors
+/// When it is missing or malformed.
+pub fn problem_file(folder: &Path) -> Result<Problem, ProblemError> {
+    let file = folder.join("problem.toml");
+    let text = read(&file)?;
+    problem::parse_problem(&file.display().to_string(), &text).map_err(ProblemError::Malformed)
+}
+
 impl ProblemFiles {
     /// Reads the problem in `folder` and the scenario set `set` (the default one without a name).
     ///
@@ -74,9 +84,7 @@ impl ProblemFiles {
         let file = folder.join("problem.toml");
         let folder =
             folder.canonicalize().map_err(|source| ProblemError::Read { path: file.clone(), source })?;
-        let text = read(&file)?;
-        let problem =
-            problem::parse_problem(&file.display().to_string(), &text).map_err(ProblemError::Malformed)?;
+        let problem = problem_file(file.parent().unwrap_or(Path::new(".")))?;
         let set = set.unwrap_or(&problem.scenarios.default).to_owned();
         let Some((_, path)) = problem.scenarios.files.iter().find(|(name, _)| *name == set) else {
             let known: Vec<&str> = problem.scenarios.files.iter().map(|(name, _)| name.as_str()).collect();

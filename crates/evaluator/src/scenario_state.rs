@@ -1,7 +1,7 @@
 //! What is known about one scenario while it is being evaluated.
 
 use crate::outputs::Outputs;
-use crate::staging::StorageKinds;
+use crate::staging::{Drawn, StorageKinds};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::WorstError;
@@ -9,6 +9,16 @@ use kernelseek_numerics::content::{Content, Distribution};
 use kernelseek_numerics::judge::Yardstick;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Answers that are kept of one scenario.
+const MOST_ANSWERS: usize = 4096;
+/// Least bytes of an output that two contents do not share by chance.
+const TELLING: usize = 64;
+
+/// Whether the same bytes for two contents would mean anything: enough of them, and not one element over and over.
+fn telling(bytes: &[u8], element: usize) -> bool {
+    bytes.len() >= TELLING && bytes.chunks(element).any(|chunk| chunk != &bytes[..element])
+}
 
 /// Times of one pair of requests on the same contents, nanoseconds by the supervisor's clock unless named inner.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -85,6 +95,8 @@ pub struct ScenarioState {
     pub declined: usize,
     /// First output seen for each fixed content, for problems that ask for bit-equal repeats.
     pub repeats: BTreeMap<u64, Outputs>,
+    /// First content on which each output was seen, by tensor and hash of its bytes.
+    pub answers: BTreeMap<(usize, [u8; 32]), Drawn>,
     /// Processor time used without a request, and how long the probe ran, in seconds.
     pub idle: (f64, f64),
     /// Distributions whose yardstick was widened.
@@ -117,6 +129,7 @@ impl ScenarioState {
             answered: 0,
             declined: 0,
             repeats: BTreeMap::new(),
+            answers: BTreeMap::new(),
             idle: (0.0, 0.0),
             widened: BTreeSet::new(),
             audited: false,
@@ -133,11 +146,36 @@ impl ScenarioState {
             .find(|f| f.defence == finding.defence && f.severity == finding.severity)
         {
             Some(known) => {
-                let free = MOST_EVIDENCE.saturating_sub(known.evidence.len());
-                known.evidence.extend(finding.evidence.into_iter().take(free));
+                for evidence in finding.evidence {
+                    if known.evidence.len() < MOST_EVIDENCE && !known.evidence.contains(&evidence) {
+                        known.evidence.push(evidence);
+                    }
+                }
             }
             None => self.findings.push(finding),
         }
+    }
+
+    /// Keeps what the candidate answered, to recognise an answer that comes again where it is wrong.
+    pub fn remember(&mut self, ours: &Outputs, drawn: Drawn) {
+        for (index, bytes) in ours.tensors.iter().enumerate() {
+            if self.answers.len() < MOST_ANSWERS && telling(bytes, self.element(index)) {
+                self.answers.entry((index, *blake3::hash(bytes).as_bytes())).or_insert(drawn);
+            }
+        }
+    }
+
+    /// Whether this output is, bit for bit, what was answered before to another content.
+    #[must_use]
+    pub fn answered_before(&self, index: usize, ours: &Outputs, drawn: Drawn) -> bool {
+        let Some(bytes) = ours.tensors.get(index).filter(|b| telling(b, self.element(index))) else {
+            return false;
+        };
+        self.answers.get(&(index, *blake3::hash(bytes).as_bytes())).is_some_and(|first| *first != drawn)
+    }
+
+    fn element(&self, index: usize) -> usize {
+        self.case.tensors.get(index).map_or(1, |t| t.dtype.size().max(1))
     }
 
     /// Whether a failure makes further measurement pointless.
@@ -197,5 +235,21 @@ impl ScenarioState {
             })
             .filter(|pairs| !pairs.is_empty())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_output_that_says_something_can_be_recognised() {
+        let varied: Vec<u8> = (0..64).collect();
+        assert!(telling(&varied, 4));
+        assert!(!telling(&varied[..60], 4));
+        // Zeros, or one value everywhere, come again by themselves.
+        assert!(!telling(&[0; 256], 4));
+        assert!(!telling(&[0, 0, 0x80, 0x3f].repeat(64), 4));
+        assert!(!telling(&[], 4));
     }
 }

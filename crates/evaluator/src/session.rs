@@ -4,12 +4,14 @@ use crate::bench::{Artifact, Bench};
 use crate::calibration::Calibration;
 use crate::evaluate;
 use crate::event::{Event, Side, Sink};
+use crate::kernel_files;
 use crate::measure::MeasureError;
 use crate::problem_files::{ProblemError, ProblemFiles};
 use crate::runner::SandboxedRunner;
 use crate::settings::{Settings, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::problem::Language;
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
@@ -113,6 +115,7 @@ pub struct Session {
     header_folder: PathBuf,
     seed: Option<Build>,
     candidate: Option<Build>,
+    tuned: Option<Tuned>,
 }
 
 impl Session {
@@ -144,6 +147,7 @@ impl Session {
             header_folder,
             seed: None,
             candidate: None,
+            tuned: None,
         })
     }
 
@@ -192,7 +196,7 @@ impl Session {
             .map_or_else(|| "none".to_owned(), |c| c.version.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// Builds `source` with the problem's recipe.
+    /// Builds `source` with the problem's recipe, without a kernel file.
     ///
     /// # Errors
     /// When it does not compile or the compiler does not run.
@@ -202,7 +206,23 @@ impl Session {
         side: Side,
         sink: &mut dyn Sink,
     ) -> Result<Build, SessionErrorOrBuild> {
-        self.build_with(source, side, &[], sink)
+        self.build_with(source, side, Recipe::default(), &[], sink)
+    }
+
+    /// How the candidate was built, if it has a kernel file.
+    #[must_use]
+    pub const fn tuned(&self) -> Option<&Tuned> {
+        self.tuned.as_ref()
+    }
+    /// Folder of the caches and records.
+    #[must_use]
+    pub fn state_dir(&self) -> &Path {
+        &self.settings.state_dir
+    }
+    /// The flags that the candidate may choose from.
+    #[must_use]
+    pub fn allowed_flags(&self) -> &[String] {
+        self.settings.candidate_flags.as_deref().unwrap_or(&self.files.problem.build.candidate_flags)
     }
 
     /// Builds the candidate with the sanitizers and finds their runtime; `None` where there is neither candidate nor
@@ -214,7 +234,11 @@ impl Session {
         let compiler = self.toolchain.compilers().next();
         let runtime = compiler.and_then(|c| c.own_dir.as_ref()?.join("libasan.so").canonicalize().ok());
         let (Some(path), Some(runtime)) = (self.candidate_path.clone(), runtime) else { return Ok(None) };
-        let build = self.build_with(&path, Side::Candidate, &crate::sanitize::FLAGS, sink)?;
+        // A kernel file that was fine for the plain build is fine here.
+        let Ok(own) = self.kernel_recipe(&path).map_err(SessionErrorOrBuild::Session)? else {
+            return Ok(None);
+        };
+        let build = self.build_with(&path, Side::Candidate, own.recipe, &crate::sanitize::FLAGS, sink)?;
         Ok(Some((native(&build), runtime)))
     }
 
@@ -222,18 +246,21 @@ impl Session {
         &self,
         source: &Path,
         side: Side,
+        own: Recipe,
         extra: &[&str],
         sink: &mut dyn Sink,
     ) -> Result<Build, SessionErrorOrBuild> {
         sink.on(&Event::Building { side });
         let start = Instant::now();
         let workspace = source.parent().unwrap_or(Path::new("/")).to_owned();
+        let flags: Vec<String> = self.files.problem.build.flags.iter().chain(&own.flags).cloned().collect();
         let recipe = Recipe {
             sources: vec![source.file_name().map_or_else(|| source.to_owned(), PathBuf::from)],
-            include_dirs: vec![self.header_folder.clone()],
-            defines: Vec::new(),
-            flags: with(&self.files.problem.build.flags, extra),
+            include_dirs: [vec![self.header_folder.clone()], own.include_dirs].concat(),
+            defines: own.defines,
+            flags: with(&flags, extra),
             link: with(&self.files.problem.build.link, extra),
+            file: own.file,
         };
         let scratch = self.settings.state_dir.join("scratch");
         std::fs::create_dir_all(&scratch).map_err(|source| {
@@ -260,12 +287,8 @@ impl Session {
             let seed = self.seed_build(sink)?;
             return Ok(Ok(native(&seed)));
         };
-        match self.build(&path, Side::Candidate, sink) {
-            Ok(build) => {
-                let artifact = native(&build);
-                self.candidate = Some(build);
-                Ok(Ok(artifact))
-            }
+        match self.candidate_as_built(&path, sink) {
+            Ok(built) => Ok(built.map(|build| native(&build))),
             Err(SessionErrorOrBuild::Build(BuildError::Compile { text, .. })) => {
                 let mut finding =
                     Finding::new("built.compile", Severity::Fail, "the candidate does not compile");
@@ -277,6 +300,25 @@ impl Session {
             Err(SessionErrorOrBuild::Build(source)) => Err(SessionError::CandidateBuild(source)),
             Err(SessionErrorOrBuild::Session(error)) => Err(error),
         }
+    }
+
+    /// Builds `path` as a candidate is built, with its kernel file. The inner error is what is wrong with that file.
+    ///
+    /// # Errors
+    /// When it does not compile, or the harness cannot build.
+    pub fn candidate_as_built(
+        &mut self,
+        path: &Path,
+        sink: &mut dyn Sink,
+    ) -> Result<Result<Build, Vec<Finding>>, SessionErrorOrBuild> {
+        let own = match self.kernel_recipe(path).map_err(SessionErrorOrBuild::Session)? {
+            Ok(own) => own,
+            Err(findings) => return Ok(Err(findings)),
+        };
+        let build = self.build_with(path, Side::Candidate, own.recipe, &[], sink)?;
+        self.tuned = own.kernel.map(|k| k.tuned(kernel_files::reads_routes(&build, path)));
+        self.candidate = Some(build.clone());
+        Ok(Ok(build))
     }
 
     pub(crate) fn seed_build(&mut self, sink: &mut dyn Sink) -> Result<Build, SessionError> {
@@ -570,7 +612,7 @@ fn native(build: &Build) -> Artifact {
     Artifact::Native { path: build.artifact.clone(), hash: build.candidate.to_string() }
 }
 
-fn write_if_changed(path: &Path, text: &str) -> Result<(), SessionError> {
+pub(crate) fn write_if_changed(path: &Path, text: &str) -> Result<(), SessionError> {
     if std::fs::read_to_string(path).is_ok_and(|known| known == text) {
         return Ok(());
     }

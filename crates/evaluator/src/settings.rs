@@ -100,6 +100,8 @@ pub struct Settings {
     pub lockdown: bool,
     /// Aggregate ratio above which a win is suspicious, relative to the incumbent's.
     pub suspicious: f64,
+    /// Flags that the candidate may choose from; the problem's `candidate_flags` when `None`.
+    pub candidate_flags: Option<Vec<String>>,
     /// Calibrate the seed against itself when no record of its spread exists.
     pub calibrate: bool,
 }

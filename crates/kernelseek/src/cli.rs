@@ -6,7 +6,8 @@ use std::path::PathBuf;
 mod campaign;
 
 pub use campaign::{
-    Answer, Ask, Export, Goal, Here, HookDecision, Hypothesis, Import, LayerArg, Log, Run, Seal, Status,
+    AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
+    Import, LayerArg, Log, Report, Run, Seal, Status,
 };
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
@@ -64,12 +65,16 @@ pub enum Color {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Watch a campaign happen, in under a minute: recorded edits, live verdicts
+    Demo(Demo),
     /// Evaluate a candidate against the seed and the reference on every scenario
     Eval(Eval),
     /// Make a campaign's folder for a kernel in C or C++: problem, seed, reference, scenarios
     Init(Init),
     /// Check that a problem can prove anything: trivial answers fail, the seed ties with itself
     Check(Check),
+    /// Find the best values of a kernel's tunables, scenario by scenario, and write the routes
+    Sweep(Sweep),
     /// Print the C header of a problem's call struct
     Header(Header),
     /// Build a source the way `eval` does, and say what was built
@@ -88,6 +93,8 @@ pub enum Command {
     Status(Status),
     /// Show what happened in the campaign
     Log(Log),
+    /// Write a report of the campaign: Markdown, or JSON with --json
+    Report(Report),
     /// Ask the agent a question, or show the one that is open or due
     Ask(Ask),
     /// State what an edit is expected to do, before making it
@@ -104,6 +111,9 @@ pub enum Command {
     HookDecision(HookDecision),
     /// Print a completion script for a shell
     Completions(Completions),
+    /// Work as a built-in agent. Started by `run`.
+    #[command(hide = true)]
+    Agent(AgentEntry),
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -158,6 +168,31 @@ pub struct Eval {
     /// Do not wait for another evaluation on this machine; exit 5
     #[arg(long)]
     pub no_wait: bool,
+}
+
+/// `sweep`.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// The candidate; its tunables stand in the file of the same name that ends in .toml [default: the campaign's]
+    pub candidate: Option<PathBuf>,
+    /// Problem and scenarios.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Evaluations at most
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub budget_evaluations: usize,
+    /// Seconds at most
+    #[arg(long, value_name = "S", default_value_t = 300.0)]
+    pub seconds: f64,
+    /// Also try the allowed compiler flags, one at a time and then together
+    #[arg(long)]
+    pub flags: bool,
+    /// Write the routes to this file [default: beside the candidate, NAME_routes.h]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write nothing, only say what would be written
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Cache state of timed calls.

@@ -4,6 +4,7 @@ use crate::exit;
 use kernelseek_evaluator::evaluate::EvaluateError;
 use kernelseek_evaluator::problem_files::ProblemError;
 use kernelseek_evaluator::session::SessionError;
+use kernelseek_evaluator::sweep::SweepError;
 use kernelseek_ledger::LedgerError;
 use kernelseek_supervisor::SupervisorError;
 use std::fmt;
@@ -108,6 +109,26 @@ impl From<EvaluateError> for CommandError {
             EvaluateError::Session(inner) => (*inner).into(),
             EvaluateError::Measure(inner) => Self::new(Kind::Harness, chain(&inner))
                 .with_hint("the seed and the reference must work before a candidate can be judged: run `kernelseek check`"),
+        }
+    }
+}
+
+impl From<SweepError> for CommandError {
+    fn from(error: SweepError) -> Self {
+        let message = chain(&error);
+        match error {
+            SweepError::Session(inner) => inner.into(),
+            SweepError::Evaluate(inner) => inner.into(),
+            SweepError::Kernel(diagnostics) => {
+                Self { kind: Kind::Input, message, diagnostics: diagnostics.items, hint: None }
+            }
+            SweepError::Refused(findings) => {
+                let hint = findings.iter().find_map(|f| f.next.clone());
+                Self { hint, ..Self::new(Kind::Input, message) }
+            }
+            SweepError::Edit(_) | SweepError::File { .. } | SweepError::Outside(_) => {
+                Self::new(Kind::Input, message)
+            }
         }
     }
 }

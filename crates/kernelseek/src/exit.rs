@@ -13,11 +13,13 @@ pub const INPUT: u8 = 3;
 pub const TOOLCHAIN: u8 = 4;
 /// The machine or the harness failed: a worker could not be started, the seed or the reference failed.
 pub const HARNESS: u8 = 5;
+/// A person interrupted it; nothing is lost.
+pub const INTERRUPTED: u8 = 130;
 /// A bug in KernelSeek.
 pub const INTERNAL: u8 = 70;
 
 /// Every code with its meaning.
-pub const TABLE: [(u8, &str); 7] = [
+pub const TABLE: [(u8, &str); 8] = [
     (
         OK,
         "The harness worked. For `eval` that is so whatever the verdict, so that an agent's hooks see no failed command",
@@ -37,4 +39,5 @@ pub const TABLE: [(u8, &str); 7] = [
         "The machine or the harness failed: a worker could not be started, or the seed or the reference failed",
     ),
     (INTERNAL, "A bug in KernelSeek"),
+    (INTERRUPTED, "A person interrupted `run`; nothing is lost, and the same command goes on"),
 ];

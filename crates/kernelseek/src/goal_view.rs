@@ -4,6 +4,7 @@ use crate::style::Style;
 use crate::wrap::hanging;
 use kernelseek_campaign::{StopDecision, StopRule};
 use kernelseek_core::goal::{ClauseJudgement, Judgement};
+use kernelseek_report::words;
 use kernelseek_supervisor::Question;
 
 /// Misses that a clause lists.
@@ -11,11 +12,11 @@ const MOST: usize = 12;
 
 /// A stop decision: a headline, then the goal.
 pub(crate) fn decision(decision: &StopDecision, style: Style, width: usize) -> String {
+    let word = words::state(decision);
     let head = match decision.rule {
-        _ if decision.met => style.good("MET"),
-        StopRule::Ended | StopRule::Budget => style.doubtful("OVER"),
-        StopRule::Unmet => style.bad("UNMET"),
-        _ => style.doubtful("OPEN"),
+        _ if decision.met => style.good(word),
+        StopRule::Unmet => style.bad(word),
+        _ => style.doubtful(word),
     };
     match &decision.judgement {
         None => hanging(&format!("{head}  "), &decision.reason, width),
@@ -51,14 +52,7 @@ pub(crate) fn goal(judgement: &Judgement, style: Style, width: usize) -> String 
 
 fn line(clause: &ClauseJudgement, style: Style) -> String {
     let mark = if clause.met { style.good("✓") } else { style.bad("✗") };
-    let reached = match (clause.reached, clause.needed) {
-        (Some(r), Some(n)) if n.fract() == 0.0 && r.fract() == 0.0 && n >= 1.0 && clause.of > 1 => {
-            format!("{r:.0} of {} ({n:.0} asked)", clause.of)
-        }
-        (Some(r), Some(n)) => format!("{r:.3} ({n:.3} asked)"),
-        _ => format!("{} of {}", clause.satisfied, clause.of),
-    };
-    format!("  {mark} {}  {}\n", clause.clause, style.faint(&reached))
+    format!("  {mark} {}  {}\n", clause.clause, style.faint(&words::reached(clause)))
 }
 
 /// A question, in a frame that an agent and a person both notice.

@@ -10,12 +10,16 @@ pub mod env_vars;
 mod error;
 pub mod exit;
 mod goal_view;
+mod live;
 mod log_view;
+mod narrator;
 mod printer;
 mod progress;
 mod settings;
 mod status_view;
+mod story;
 mod style;
+mod sweep_view;
 mod table;
 mod verdict_view;
 mod wrap;
@@ -42,9 +46,11 @@ pub fn main() -> u8 {
     }
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
+        Command::Demo(args) => commands::demo::run(args, &cli.global, &mut printer),
         Command::Eval(args) => commands::eval::run(args, &cli.global, &mut printer),
         Command::Init(args) => commands::init::run(args, &cli.global, &mut printer),
         Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
+        Command::Sweep(args) => commands::sweep::run(args, &cli.global, &mut printer),
         Command::Header(args) => commands::header::run(args, &mut printer),
         Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),
@@ -57,11 +63,13 @@ pub fn main() -> u8 {
         Command::Ask(args) => commands::ask::ask(args, &cli.global, &mut printer),
         Command::Hypothesis(args) => commands::ask::hypothesis(args, &cli.global, &mut printer),
         Command::Answer(args) => commands::ask::answer(args, &cli.global, &mut printer),
+        Command::Report(args) => commands::report::run(args, &cli.global, &mut printer),
         Command::Run(args) => commands::run::run(args, &cli.global, &mut printer),
         Command::Export(args) => commands::transfer::export(args, &cli.global, &mut printer),
         Command::Import(args) => commands::transfer::import(args, &cli.global, &mut printer),
         Command::HookDecision(args) => commands::hook_decision::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
+        Command::Agent(entry) => commands::agent::run(entry, &printer),
         Command::Worker(_) => Ok(exit::OK),
     };
     outcome.unwrap_or_else(|error| {

@@ -3,9 +3,10 @@
 use crate::status_view::ago;
 use crate::style::Style;
 use crate::wrap::wrap;
-use kernelseek_core::verdict::{Ratio, Word};
-use kernelseek_ledger::entry::{Evaluated, Led, Purpose, QuestionFrom};
+use kernelseek_core::verdict::Word;
+use kernelseek_ledger::entry::{Evaluated, Led, QuestionFrom};
 use kernelseek_ledger::{Entry, Row};
+use kernelseek_report::words;
 
 /// Columns before the text.
 const MARGIN: usize = 24;
@@ -13,7 +14,7 @@ const MARGIN: usize = 24;
 /// Renders a row. `now_ms` is milliseconds since 1970.
 pub(crate) fn line(row: &Row, now_ms: i64, style: Style, width: usize) -> String {
     let (mark, text) = match row.entry() {
-        Ok(entry) => words(&entry, style),
+        Ok(entry) => told(&entry, style),
         Err(_) => (style.bad("?"), format!("a `{}` that cannot be read", row.kind)),
     };
     let head = format!("{:>5}  {:>11}", row.seq, ago(now_ms - row.at_ms));
@@ -25,27 +26,24 @@ pub(crate) fn line(row: &Row, now_ms: i64, style: Style, width: usize) -> String
     out
 }
 
-fn ratio(r: Option<Ratio>) -> String {
-    r.map_or_else(|| "no ratio".to_owned(), |r| format!("{:.3}× [{:.3}, {:.3}]", r.point, r.lo, r.hi))
-}
-
 fn evaluated(e: &Evaluated, style: Style) -> (String, String) {
     let (mark, word) = match e.word {
         Word::Pass => (style.good("●"), style.good("PASS")),
         Word::Fail => (style.bad("●"), style.bad("FAIL")),
         other => (style.doubtful("●"), style.doubtful(other.as_str())),
     };
-    let purpose = match e.purpose {
-        Purpose::Attempt => "",
-        Purpose::Confirm => "confirming, ",
-        Purpose::Remeasure => "measuring the fallen again, ",
-        Purpose::Final => "the supervisor's own, ",
+    let purpose = match words::purpose(e.purpose) {
+        "" => String::new(),
+        purpose => format!("{purpose}, "),
     };
-    let mut text = format!("{word} {}  {purpose}{}", style.strong(&ratio(e.geomean)), e.tier);
+    let mut text = format!("{word} {}  {purpose}{}", style.strong(&words::ratio(e.geomean.as_ref())), e.tier);
     let hash = &e.candidate_hash[..e.candidate_hash.len().min(10)];
     text.push_str(&format!("  {}", style.faint(&format!("{} {hash} {:.1} s", e.candidate, e.seconds))));
     if let Some(edit) = e.edit.filter(|d| d.added + d.deleted > 0) {
         text.push_str(&style.faint(&format!(" +{} −{}", edit.added, edit.deleted)));
+    }
+    if !e.tunables.is_empty() {
+        text.push_str(&style.faint(&format!(" {}", e.tunables)));
     }
     let c = e.counts;
     let mut parts = Vec::new();
@@ -73,7 +71,7 @@ fn evaluated(e: &Evaluated, style: Style) -> (String, String) {
     (mark, text)
 }
 
-fn words(entry: &Entry, style: Style) -> (String, String) {
+fn told(entry: &Entry, style: Style) -> (String, String) {
     let faint = |mark: &str, text: String| (style.faint(mark), text);
     match entry {
         Entry::Created(c) => faint("·", format!("campaign {} begins (kernelseek {})", c.campaign, c.tool)),
@@ -97,7 +95,12 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
         }
         Entry::Promoted(p) => (
             style.good("▲"),
-            format!("{} {} confirmed by row {}", style.good("promoted"), ratio(Some(p.geomean)), p.evaluated),
+            format!(
+                "{} {} confirmed by row {}",
+                style.good("promoted"),
+                words::interval(&p.geomean),
+                p.evaluated
+            ),
         ),
         Entry::NotPromoted(n) => {
             let names =
@@ -146,19 +149,19 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
             (mark, format!("answers row {}: {}{why}", a.question, a.text))
         }
         Entry::StopAttempted(s) if s.allowed => {
-            (style.good("■"), format!("stop allowed ({}): {}", s.rule, first(&s.reason)))
+            (style.good("■"), format!("stop allowed ({}): {}", s.rule, words::first_lines(&s.reason)))
         }
         Entry::StopAttempted(s) => {
-            (style.bad("■"), format!("stop refused ({}): {}", s.rule, first(&s.reason)))
+            (style.bad("■"), format!("stop refused ({}): {}", s.rule, words::first_lines(&s.reason)))
         }
-        Entry::Led(Led::Started { command, layers, fenced }) => {
+        Entry::Led(Led::Started { command, layers, fenced, .. }) => {
             let fence = if *fenced { style.good("fenced") } else { style.bad("not fenced") };
             (
                 style.strong("»"),
                 format!("agent starts, {fence}: {}\n{}", command.join(" "), style.faint(&layers.join(", "))),
             )
         }
-        Entry::Led(Led::Left { ended, killed }) => {
+        Entry::Led(Led::Left { ended, killed, .. }) => {
             let left =
                 if *killed == 0 { String::new() } else { format!(", {killed} processes of it were killed") };
             (style.strong("«"), format!("agent has left ({ended}){left}"))
@@ -176,9 +179,4 @@ fn words(entry: &Entry, style: Style) -> (String, String) {
         }
         Entry::Unknown => faint("?", "a row of a newer version".to_owned()),
     }
-}
-
-/// The first two lines, which hold what a reason says and the first thing that it names.
-fn first(text: &str) -> String {
-    text.lines().take(2).map(|l| l.trim_start_matches(['-', ' '])).collect::<Vec<_>>().join(" ")
 }

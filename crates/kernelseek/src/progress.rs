@@ -27,6 +27,11 @@ impl Progress {
         Self { bar, quiet: printer.is_quiet(), total: 0, lines: Vec::new() }
     }
 
+    /// For many evaluations in a row, each of which is told in a line of its own.
+    pub(crate) fn silent() -> Self {
+        Self { bar: None, quiet: true, total: 0, lines: Vec::new() }
+    }
+
     /// Removes the redrawn line.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {

@@ -30,6 +30,7 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         namespaces: true,
         lockdown: true,
         suspicious: SUSPICIOUS,
+        candidate_flags: None,
         calibrate: tier != Tier::Quick,
     })
 }

@@ -4,12 +4,12 @@ use crate::goal_view;
 use crate::style::Style;
 use crate::table;
 use crate::wrap::hanging;
-use kernelseek_core::verdict::{Ratio, Word};
+use kernelseek_core::verdict::Word;
+use kernelseek_report::words;
 use kernelseek_supervisor::{Standing, Status};
 
 /// Ratios that the line of the course shows.
 const COURSE: usize = 60;
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Renders the status. `now_ms` is milliseconds since 1970.
 pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> String {
@@ -39,7 +39,8 @@ pub(crate) fn render(s: &Status, now_ms: i64, style: Style, width: usize) -> Str
     if let Some(last) = &s.last {
         text.push_str(&field("last", &standing(last, now_ms, style)));
     }
-    if let Some(line) = course(&s.course, width) {
+    let room = COURSE.min(width.saturating_sub(34)).max(8);
+    if let Some(line) = words::course(&s.course, room) {
         text.push_str(&field("course", &line));
     }
     let (all, since) = s.attempts;
@@ -104,18 +105,15 @@ fn standing(s: &Standing, now_ms: i64, style: Style) -> String {
         Word::Fail => style.bad("FAIL"),
         other => style.doubtful(other.as_str()),
     };
-    let ratio = s.geomean.map_or_else(|| "no ratio".to_owned(), |r| interval(&r));
+    let ratio = words::ratio(s.geomean.as_ref());
     let sources = if s.current { "" } else { " · sources have changed since" };
     let hash = &s.candidate_hash[..s.candidate_hash.len().min(10)];
+    let tuned = if s.tunables.is_empty() { String::new() } else { format!(" · {}", s.tunables) };
     format!(
         "{ratio}  {word} {}  {}",
         s.tier,
-        style.faint(&format!("{hash} · row {} · {}{sources}", s.row, ago(now_ms - s.at_ms)))
+        style.faint(&format!("{hash}{tuned} · row {} · {}{sources}", s.row, ago(now_ms - s.at_ms)))
     )
-}
-
-fn interval(r: &Ratio) -> String {
-    format!("{:.3}× [{:.3}, {:.3}]", r.point, r.lo, r.hi)
 }
 
 /// How long ago, in words.
@@ -129,44 +127,9 @@ pub(crate) fn ago(ms: i64) -> String {
     }
 }
 
-/// The aggregates in order as a line of bars on a logarithmic scale; a dot where there was none.
-fn course(points: &[Option<f64>], width: usize) -> Option<String> {
-    let room = COURSE.min(width.saturating_sub(34)).max(8);
-    let shown = &points[points.len().saturating_sub(room)..];
-    let logs: Vec<f64> =
-        shown.iter().flatten().filter(|p| p.is_finite() && **p > 0.0).map(|p| p.ln()).collect();
-    let (low, high) = (
-        logs.iter().copied().fold(f64::INFINITY, f64::min),
-        logs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    );
-    if logs.len() < 2 {
-        return None;
-    }
-    let span = (high - low).max(1e-9);
-    let bars: String = shown
-        .iter()
-        .map(|p| match p {
-            Some(p) if p.is_finite() && *p > 0.0 => {
-                let step = ((p.ln() - low) / span * 7.0).round().clamp(0.0, 7.0);
-                BARS[step as usize]
-            }
-            _ => '·',
-        })
-        .collect();
-    Some(format!("{:.2}× {bars} {:.2}×", low.exp(), high.exp()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_course_is_a_line_of_bars() {
-        let points = [Some(1.0), None, Some(2.0), Some(4.0)];
-        assert_eq!(course(&points, 100).unwrap(), "1.00× ▁·▅█ 4.00×");
-        assert_eq!(course(&[Some(1.0)], 100), None, "one point is no course");
-        assert!(course(&[Some(1.0), Some(1.0), Some(f64::NAN)], 100).unwrap().contains("▁▁·"));
-    }
 
     #[test]
     fn times_are_told_in_words() {

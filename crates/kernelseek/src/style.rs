@@ -22,6 +22,9 @@ impl Style {
     pub(crate) fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }
+    pub(crate) fn note(self, text: &str) -> String {
+        self.paint("36", text)
+    }
     pub(crate) fn strong(self, text: &str) -> String {
         self.paint("1", text)
     }

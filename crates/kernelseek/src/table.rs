@@ -3,6 +3,7 @@
 use crate::style::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use kernelseek_core::diagnostic::Diagnostic;
+pub(crate) use kernelseek_report::words::{count, time};
 
 /// A table without borders: columns separated by two spaces, numbers right-aligned.
 pub(crate) fn plain(width: usize, header: &[&str], numeric: &[bool]) -> Table {
@@ -23,23 +24,6 @@ pub(crate) fn plain(width: usize, header: &[&str], numeric: &[bool]) -> Table {
 /// Lines of a table without trailing spaces, indented by two.
 pub(crate) fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
-}
-
-/// A number of nanoseconds with its unit.
-pub(crate) fn time(ns: f64) -> String {
-    match ns {
-        ns if !ns.is_finite() => "-".to_owned(),
-        ns if ns < 1e3 => format!("{ns:.0} ns"),
-        ns if ns < 1e5 => format!("{:.2} µs", ns / 1e3),
-        ns if ns < 1e6 => format!("{:.1} µs", ns / 1e3),
-        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
-        ns => format!("{:.2} s", ns / 1e9),
-    }
-}
-
-/// `1 row`, `2 rows`.
-pub(crate) fn count(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// A number of bytes with its unit.

@@ -3,9 +3,10 @@
 use crate::style::Style;
 use crate::table;
 use kernelseek_core::finding::{Finding, Severity};
-use kernelseek_core::verdict::{Ratio, ScenarioVerdict, Standing, Trust, Word};
+use kernelseek_core::verdict::{ScenarioVerdict, Standing, Trust, Word};
 use kernelseek_evaluator::evaluate::Verdict;
 use kernelseek_evaluator::settings::{Mode, Tier};
+use kernelseek_report::words::{interval, over_bound};
 
 /// Scenarios that are listed; the rest is counted.
 const MOST_ROWS: usize = 40;
@@ -13,6 +14,12 @@ const MOST_ROWS: usize = 40;
 const MOST_OF_A_KIND: usize = 2;
 /// Scenarios whose findings are spelled out.
 const MOST_EXPLAINED: usize = 6;
+
+/// Columns of the table, and which are numbers.
+const HEADER: [&str; 8] = ["", "scenario", "ratio", "interval", "seed", "candidate", "error/bound", ""];
+const NUMERIC: [bool; 8] = [false, false, true, false, true, true, true, false];
+/// Columns that a narrow terminal does without, in this order.
+const DROPPED: [usize; 3] = [4, 5, 6];
 
 /// Renders a verdict.
 pub(crate) fn render(verdict: &Verdict, style: Style, width: usize) -> String {
@@ -50,19 +57,15 @@ fn headline(verdict: &Verdict, style: Style) -> String {
     format!("{}{ratio}  {subject} ({tier}, {mode} caches)\n", word(verdict.word, style))
 }
 
-/// `2.84× [2.80, 2.88]`.
-fn interval(r: &Ratio) -> String {
-    format!("{:.3}× [{:.3}, {:.3}]", r.point, r.lo, r.hi)
-}
-
 fn rows(verdict: &Verdict, style: Style, width: usize) -> String {
-    let mut table = table::plain(
-        width.saturating_sub(2),
-        &["", "scenario", "ratio", "interval", "seed", "candidate", "error/bound", ""],
-        &[false, false, true, false, true, true, true, false],
-    );
-    for s in verdict.scenarios.iter().take(MOST_ROWS) {
-        table.add_row(row(s));
+    let rows: Vec<Vec<String>> = verdict.scenarios.iter().take(MOST_ROWS).map(row).collect();
+    let kept = kept(&rows, width.saturating_sub(2));
+    let pick = |row: &[String]| -> Vec<String> { kept.iter().map(|i| row[*i].clone()).collect() };
+    let header: Vec<&str> = kept.iter().map(|i| HEADER[*i]).collect();
+    let numeric: Vec<bool> = kept.iter().map(|i| NUMERIC[*i]).collect();
+    let mut table = table::plain(width.saturating_sub(2), &header, &numeric);
+    for row in &rows {
+        table.add_row(pick(row));
     }
     let mut text = table::lines(&table);
     if style.colour {
@@ -74,6 +77,22 @@ fn rows(verdict: &Verdict, style: Style, width: usize) -> String {
         text.push_str(&format!("  … {hidden} more that do better: see --json\n"));
     }
     text
+}
+
+/// The columns that fit beside each other: a narrow terminal loses the seed's time first, then the candidate's.
+fn kept(rows: &[Vec<String>], width: usize) -> Vec<usize> {
+    let longest = |i: usize| {
+        rows.iter().map(|row| row[i].chars().count()).chain([HEADER[i].chars().count()]).max().unwrap_or(0)
+    };
+    let mut kept: Vec<usize> = (0..HEADER.len()).collect();
+    for dropped in DROPPED {
+        let needed: usize = kept.iter().map(|i| longest(*i) + 2).sum();
+        if needed <= width + 2 {
+            break;
+        }
+        kept.retain(|i| *i != dropped);
+    }
+    kept
 }
 
 fn row(s: &ScenarioVerdict) -> Vec<String> {
@@ -104,19 +123,9 @@ fn row(s: &ScenarioVerdict) -> Vec<String> {
         s.ratio.map_or_else(String::new, |r| format!("[{:.3}, {:.3}]", r.lo, r.hi)),
         time(s.seed_ns),
         time(s.candidate_ns),
-        s.worst_error.as_ref().map_or_else(|| "-".to_owned(), |w| number(w.ratio)),
+        s.worst_error.as_ref().map_or_else(|| "-".to_owned(), |w| over_bound(w.ratio)),
         notes.join(", "),
     ]
-}
-
-fn number(x: f64) -> String {
-    if !x.is_finite() {
-        "∞".to_owned()
-    } else if x >= 1000.0 {
-        format!("{x:.1e}")
-    } else {
-        format!("{x:.2}")
-    }
 }
 
 fn explanations(verdict: &Verdict, style: Style) -> String {
@@ -160,7 +169,8 @@ fn explanations(verdict: &Verdict, style: Style) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-fn abbreviate(ids: &[&str]) -> String {
+/// Eight ids and how many more there are.
+pub(crate) fn abbreviate(ids: &[&str]) -> String {
     let shown = ids.iter().take(8).copied().collect::<Vec<_>>().join(", ");
     let rest = ids.len().saturating_sub(8);
     if rest > 0 { format!("{shown} and {rest} more") } else { shown }
@@ -197,11 +207,16 @@ fn footer(verdict: &Verdict, style: Style) -> String {
     }
     let mut text = String::from("\n");
     if !verdict.scenarios.is_empty() {
-        text.push_str(&format!("{} scenarios: {}\n", verdict.scenarios.len(), parts.join(", ")));
+        let plural = if verdict.scenarios.len() == 1 { "" } else { "s" };
+        text.push_str(&format!("{} scenario{plural}: {}\n", verdict.scenarios.len(), parts.join(", ")));
     }
     if let Some(h) = &verdict.held_out {
         let gap = h.gap.map_or_else(String::new, |g| format!(", gap {:+.1} %", 100.0 * g));
         text.push_str(&format!("held out: {} of {} passed{gap}\n", h.passed, h.drawn));
+    }
+    if let Some(tuned) = &verdict.tunables {
+        let words = tuned.to_string();
+        text.push_str(&format!("tunables: {}\n", if words.is_empty() { "none" } else { &words }));
     }
     for note in &verdict.notes {
         text.push_str(&format!("note: {note}\n"));
@@ -222,4 +237,21 @@ fn footer(verdict: &Verdict, style: Style) -> String {
         text.push_str(&format!("{} {next}\n", style.strong("next:")));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_loses_columns_and_never_breaks_a_cell() {
+        let cells =
+            ["PASS", "few_queries", "2.645×", "[2.142, 3.266]", "85.79 µs", "30.21 µs", "0.49", "audited"];
+        let rows = vec![cells.map(str::to_owned).to_vec()];
+        // 4 + 11 + 6 + 14 + 8 + 9 + 11 + 7 columns and seven gaps of two.
+        assert_eq!(kept(&rows, 84), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(kept(&rows, 83), [0, 1, 2, 3, 5, 6, 7]);
+        assert_eq!(kept(&rows, 70), [0, 1, 2, 3, 6, 7]);
+        assert_eq!(kept(&rows, 40), [0, 1, 2, 3, 7]);
+    }
 }

@@ -243,6 +243,9 @@ pub struct Evaluated {
     pub defences: Vec<String>,
     /// Geometric mean.
     pub geomean: Option<Ratio>,
+    /// Values of the candidate's tunables and its flags; empty without a kernel file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tunables: String,
     /// How the sources differ from the evaluation before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<Edit>,
@@ -427,6 +430,12 @@ pub enum Led {
         layers: Vec<String>,
         /// Whether every layer that a win needs holds.
         fenced: bool,
+        /// Name of the agent, if it takes turns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// Number of the turn in its run, from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
     },
     /// It has left, and nothing of it is left behind.
     Left {
@@ -434,6 +443,9 @@ pub enum Led {
         ended: String,
         /// Processes that had to be killed.
         killed: usize,
+        /// How it said that it is resumed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
     },
     /// A request was refused.
     Refused {
@@ -483,7 +495,7 @@ mod tests {
         let entries = [
             Entry::Created(Created { campaign: "c".into(), tool: "0".into() }),
             Entry::PersonAsked(PersonAsked { question: "why?".into() }),
-            Entry::Led(Led::Left { ended: "exit 0".into(), killed: 0 }),
+            Entry::Led(Led::Left { ended: "exit 0".into(), killed: 0, session: None }),
             Entry::Ended(Ended { met: true, reason: "r".into(), evaluated: None }),
         ];
         for entry in entries {

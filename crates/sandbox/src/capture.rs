@@ -51,6 +51,29 @@ impl Default for OutputBounds {
     }
 }
 
+/// Takes what a process prints as it comes. It must not block: whoever prints would be held up.
+#[derive(Clone)]
+pub struct Tee(Arc<dyn Fn(&[u8]) + Send + Sync>);
+
+impl Tee {
+    /// Hands every piece to `take`.
+    #[must_use]
+    pub fn new(take: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Hands a piece over.
+    pub fn hand(&self, piece: &[u8]) {
+        (self.0)(piece);
+    }
+}
+
+impl std::fmt::Debug for Tee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tee")
+    }
+}
+
 /// A thread that empties a pipe until its end.
 #[derive(Debug)]
 pub(crate) struct Drain {
@@ -63,8 +86,13 @@ fn locked(seen: &Mutex<BoundedCapture>) -> MutexGuard<'_, BoundedCapture> {
 }
 
 impl Drain {
-    /// Writes one byte to `flooded` when the bound is passed.
-    pub(crate) fn start(pipe: OwnedFd, bounds: OutputBounds, flooded: OwnedFd) -> io::Result<Self> {
+    /// Writes one byte to `flooded` when the bound is passed. What arrives goes to `tee` too.
+    pub(crate) fn start(
+        pipe: OwnedFd,
+        bounds: OutputBounds,
+        flooded: OwnedFd,
+        tee: Option<Tee>,
+    ) -> io::Result<Self> {
         let seen = Arc::new(Mutex::new(BoundedCapture::default()));
         let shared = Arc::clone(&seen);
         let thread = std::thread::Builder::new().name("output".to_owned()).spawn(move || {
@@ -75,6 +103,9 @@ impl Drain {
                 match pipe.read(&mut buffer) {
                     Ok(0) => return,
                     Ok(count) => {
+                        if let Some(tee) = &tee {
+                            tee.hand(&buffer[..count]);
+                        }
                         let mut seen = locked(&shared);
                         seen.add(&buffer[..count], bounds.head);
                         let too_much = bounds.flood.is_some_and(|most| seen.total_bytes > most);

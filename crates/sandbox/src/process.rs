@@ -137,8 +137,8 @@ pub(crate) fn spawn_confined(spec: SpawnSpec, confinement: Confinement) -> Resul
     let (Some(stdout), Some(stderr)) = pipes else {
         return Err(abandon(child, "taking the output", io::ErrorKind::BrokenPipe.into()));
     };
-    let drains = Drain::start(stdout, spec.output, flooded)
-        .and_then(|stdout| Ok((stdout, Drain::start(stderr, spec.output, flooded_too)?)));
+    let drains = Drain::start(stdout, spec.output, flooded, None)
+        .and_then(|stdout| Ok((stdout, Drain::start(stderr, spec.output, flooded_too, None)?)));
     let (stdout, stderr) = match drains {
         Ok(drains) => drains,
         Err(error) => return Err(abandon(child, "starting a thread", error)),

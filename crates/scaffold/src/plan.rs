@@ -159,11 +159,24 @@ pub(crate) fn plan(
         let found = axes.get(&index).and_then(Option::as_ref);
         let used = role(accesses, found, &seen.ranges);
         let (role, mut guesses) = role_of(*constant, used, seen.escaped.get(&index), leaf);
-        let (shape, stride, more) =
+        let (mut shape, stride, more) =
             shape_of(leaf, *passed, found, declared.get(index).and_then(Option::as_ref));
         guesses.extend(more);
+        if role != Role::Output
+            && let Some(Some(first)) = shape.first_mut()
+            && let Some(whole) = rounded_up(first)
+        {
+            guesses.push(format!(
+                "shape: {} would do, but {} is what such an array has; elements that nobody reads do no harm",
+                first.text(),
+                whole.text()
+            ));
+            *first = whole;
+        }
         if !scalar.dtype.is_float() && role == Role::Output {
-            guesses.push("dtype: integers are compared exactly: none may hang on how a sum is rounded".to_owned());
+            guesses.push(
+                "dtype: integers are compared exactly: none may hang on how a sum is rounded".to_owned(),
+            );
         }
         if scalar.reinterpreted {
             guesses
@@ -290,6 +303,14 @@ fn role_of(constant: bool, used: Use, escaped: Option<&String>, leaf: &Leaf) -> 
             (Role::Output, vec![format!("output: `{name}` is not const, and the body was not seen using it")])
         }
     }
+}
+
+/// `n` for `n - 1`: the inside of an array that has a border.
+fn rounded_up(extent: &Polynomial) -> Option<Polynomial> {
+    let sizes = extent.sizes();
+    let whole = Polynomial::size(sizes.first().filter(|_| sizes.len() == 1)?);
+    let less = whole.minus(extent)?.constant()?;
+    (1..=8).contains(&less).then_some(whole)
 }
 
 type Shape = (Vec<Option<Polynomial>>, Option<Vec<Polynomial>>, Vec<String>);

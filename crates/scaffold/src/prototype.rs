@@ -119,7 +119,10 @@ fn describe(file: &Parsed, node: Node<'_>, source: &str) -> Option<Found> {
 ///
 /// # Errors
 /// When there is none, several, or the wanted one is missing; the message lists what there is.
-pub(crate) fn choose(file: &Parsed, wanted: Option<&str>) -> Result<(Found, Option<String>), Box<Diagnostic>> {
+pub(crate) fn choose(
+    file: &Parsed,
+    wanted: Option<&str>,
+) -> Result<(Found, Option<String>), Box<Diagnostic>> {
     let all = functions(file);
     let name = file.source.name();
     if let Some(wanted) = wanted {

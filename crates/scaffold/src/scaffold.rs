@@ -115,9 +115,11 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     if let Some(others) = passed_over {
         remarks.push(format!("`{}` is taken: other functions of the file call {others}", prototype.name));
     }
-    for (parameter, value) in prototype.template.iter().filter(|(p, _)| !request.types.contains_key(&p.name)) {
+    for (parameter, value) in prototype.template.iter().filter(|(p, _)| !request.types.contains_key(&p.name))
+    {
         let name = &parameter.name;
-        remarks.push(format!("template parameter {name}: taken to be {value}; `--type {name}=…` for another"));
+        remarks
+            .push(format!("template parameter {name}: taken to be {value}; `--type {name}=…` for another"));
     }
     for (file, line, name) in request.missing {
         remarks.push(format!(

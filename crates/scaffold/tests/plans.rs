@@ -53,7 +53,8 @@ fn plan(name: &str, text: &str) -> String {
         .iter()
         .map(|t| {
             let stride = t.stride.as_ref().map_or_else(String::new, |s| format!(" by {s}"));
-            format!("{} {:?} {} {}{stride}", t.name, t.role, t.dtype.text().trim_matches('\''), t.shape).to_lowercase()
+            format!("{} {:?} {} {}{stride}", t.name, t.role, t.dtype.text().trim_matches('\''), t.shape)
+                .to_lowercase()
         })
         .collect();
     out.push(problem.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>().join(" "));
@@ -90,7 +91,12 @@ fn shapes_and_roles_from_subscripts_and_loops() {
         (
             "void inner(const float *a, float *b, int h, int w) { for (int i = 1; i < h - 1; i++)
                 for (int j = 1; j < w - 1; j++) b[i * w + j] = a[(i - 1) * w + j] + a[i * w + j + 1]; }",
-            "a varying f32 (h - 1, w); b inout f32 (h - 1, w); h w",
+            "a varying f32 (h, w); b inout f32 (h, w); h w",
+        ),
+        // One less is written, and that is all that there is of it.
+        (
+            "void diff(const float *x, float *y, int n) { for (int i = 0; i < n - 1; i++) y[i] = x[i + 1] - x[i]; }",
+            "x varying f32 (n); y output f32 (n - 1); n",
         ),
         // A leading dimension.
         (
@@ -249,7 +255,12 @@ fn refusals_say_where_and_what_to_do() {
         ("k.c", "void f(void *x, int n) {}", "void *", "type of its elements"),
         ("k.c", "void f(float **rows, int n) {}", "pointer to pointers", "row length"),
         ("k.c", "void f(struct unknown *s) {}", "struct unknown", "local headers"),
-        ("k.c", "struct s { float w[3]; int n; };\nvoid f(struct s *s) {}", "array [3] inside", "takes pointers"),
+        (
+            "k.c",
+            "struct s { float w[3]; int n; };\nvoid f(struct s *s) {}",
+            "array [3] inside",
+            "takes pointers",
+        ),
         ("k.c", "void f(float *x, ...) {}", "variable arguments", "--function"),
         ("k.cc", "#include <vector>\nvoid f(std::vector<float> &x) {}", "std::vector", "std::span"),
         ("k.cc", "template <int K> void f(float *x) { x[K] = 0; }", "needs a value", "--type K="),
@@ -266,7 +277,8 @@ fn refusals_say_where_and_what_to_do() {
 
 #[test]
 fn a_reference_that_would_be_wrong_is_not_made() {
-    let text = "#include <immintrin.h>\nvoid f(const float *x, float *y, int n) { for (int i = 0; i < n; i += 8)
+    let text =
+        "#include <immintrin.h>\nvoid f(const float *x, float *y, int n) { for (int i = 0; i < n; i += 8)
         _mm256_storeu_ps(y + i, _mm256_loadu_ps(x + i)); }";
     let made = scaffold(&request("k.c", text)).unwrap();
     sound(&made);

@@ -41,6 +41,20 @@ pub struct Question {
 }
 
 impl Question {
+    /// The question as an agent is told it.
+    #[must_use]
+    pub fn to_prompt(&self) -> String {
+        let from = if self.person { "A person asks" } else { "Question" };
+        let mut text = format!("{from} ({}, row {}): {}", self.reason, self.row, self.question);
+        for evidence in &self.evidence {
+            text.push_str(&format!("\nCounts as an answer: {evidence}"));
+        }
+        if !self.fields.is_empty() {
+            text.push_str(&format!("\nAs JSON, for `kernelseek answer --artefact FILE`: {}", self.fields));
+        }
+        text
+    }
+
     fn of(row: u64, asked: &Ask) -> Self {
         Self {
             row,

@@ -11,6 +11,7 @@ use kernelseek_core::goal::Judgement;
 use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::evaluate::{self, Evaluation};
 use kernelseek_evaluator::event::{Event, Sink};
+use kernelseek_evaluator::kernel_files;
 use kernelseek_evaluator::session::Session;
 use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
 use kernelseek_inspect::PathClass;
@@ -290,6 +291,7 @@ impl Campaign {
         let mut settings = base.clone();
         settings.set.clone_from(&sealed.file.set);
         settings.secret = fresh_secret()?;
+        settings.candidate_flags.clone_from(&sealed.file.candidate_flags);
         // A win is suspicious against what was reached before, not against the seed.
         let incumbent = self.board.incumbent().map_or(1.0, |p| p.what.geomean.point);
         settings.suspicious = sealed.file.thresholds.suspicious * incumbent.max(1.0);
@@ -425,7 +427,12 @@ impl Campaign {
                 }
             }
             // What does not compile is still what was evaluated.
-            None => keep(&job.candidate, files::read(&job.candidate).unwrap_or_default(), &mut batch),
+            None => {
+                keep(&job.candidate, files::read(&job.candidate).unwrap_or_default(), &mut batch);
+                if let Ok(Some((path, bytes))) = kernel_files::read(&job.candidate) {
+                    keep(&path, bytes, &mut batch);
+                }
+            }
         }
         let edit = self.edit(&sources, &main);
         let library = session
@@ -482,6 +489,7 @@ impl Campaign {
                 .collect(),
             defences,
             geomean: verdict.geomean,
+            tunables: verdict.tunables.as_ref().map(ToString::to_string).unwrap_or_default(),
             edit,
             verdict: kept,
             raw,

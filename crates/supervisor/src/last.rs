@@ -31,7 +31,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn unmet(reason: impl Into<String>) -> Self {
+    pub(crate) fn unmet(reason: impl Into<String>) -> Self {
         Self { met: false, reason: reason.into(), row: None, goal: None, verdict: None }
     }
 }

@@ -83,6 +83,10 @@ fn campaign_parts(file: &CampaignFile, seal: &mut Seal) {
     );
     let set = file.set.as_deref().unwrap_or("the problem's default");
     seal.set("candidate", [file.candidate.clone(), format!("scenario set: {set}")]);
+    // Without the section the part is absent, as it is in seals of before there was one.
+    if let Some(flags) = &file.candidate_flags {
+        seal.set("candidate flags", flags.iter().cloned());
+    }
     let limit = |n: Option<u64>| n.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
     let b = &file.budget;
     seal.set(

@@ -9,7 +9,7 @@ use crate::site::Site;
 use crate::supervised::{Campaign, Openness, now_ms};
 use kernelseek_evaluator::event::Event;
 use kernelseek_evaluator::settings::Settings;
-use kernelseek_ledger::entry::Led;
+use kernelseek_ledger::entry::{Answered, Hypothesis, Led};
 use kernelseek_ledger::{Batch, Busy, Entry, EvaluationLock};
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -40,12 +40,20 @@ const LONGEST_PATH: usize = 100;
 /// What happens on the socket, for whoever watches.
 #[derive(Debug)]
 pub(crate) enum Happening {
+    /// The agent printed.
+    Output(Vec<u8>),
     /// Something was asked.
     Asked(&'static str),
     /// A step of an evaluation.
     Event(Event),
     /// An attempt has a verdict.
     Attempt(Box<crate::attempt::Attempt>),
+    /// A hypothesis was stated.
+    Stated(Box<Hypothesis>),
+    /// A question was answered.
+    Answered(Box<Answered>),
+    /// A question was asked outside an evaluation.
+    Question(Box<crate::asking::Question>),
     /// A stop was decided.
     Stop(Box<crate::stop::Stop>),
     /// A request was refused.
@@ -133,7 +141,17 @@ impl Listening {
 
 impl Server {
     /// Takes no further request, and waits until those that are served have ended.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(self) {
+        self.close(true);
+    }
+
+    /// Takes no further request, and leaves those that are served to the end of this process: what they have begun is
+    /// given up in the ledger when it is opened for the next evaluation.
+    pub(crate) fn abandon(self) {
+        self.close(false);
+    }
+
+    fn close(mut self, wait: bool) {
         self.stop.store(true, Ordering::SeqCst);
         if let Ok((path, _folder)) = reachable(&self.path) {
             // Wakes the listener.
@@ -142,7 +160,7 @@ impl Server {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        while self.busy.load(Ordering::SeqCst) > 0 {
+        while wait && self.busy.load(Ordering::SeqCst) > 0 {
             std::thread::sleep(Duration::from_millis(20));
         }
         let _ = std::fs::remove_file(&self.path);
@@ -261,17 +279,27 @@ impl Shared {
                 Ok(Reply::Attempt(Box::new(attempt)))
             }
             AskKind::Hypothesis { text, layer, expect } => {
-                campaign.state(&text, layer, expect).map(Reply::Row)
+                let row = campaign.state(&text, layer, expect)?;
+                let _ = tell.send(Happening::Stated(Box::new(Hypothesis { text, layer, expect })));
+                Ok(Reply::Row(row))
             }
             AskKind::Answer { question, text, artefact } => {
-                campaign.answer(question, &text, artefact).map(Reply::Answered)
+                let answered = campaign.answer(question, &text, artefact)?;
+                let _ = tell.send(Happening::Answered(Box::new(answered.clone())));
+                Ok(Reply::Answered(answered))
             }
             AskKind::Stop { words } => {
                 let stop = campaign.stop(&words)?;
                 let _ = tell.send(Happening::Stop(Box::new(stop.clone())));
                 Ok(Reply::Stop(Box::new(stop)))
             }
-            AskKind::Open => campaign.question_now().map(Reply::Open),
+            AskKind::Open => {
+                let open = campaign.question_now()?;
+                if let Some(question) = &open {
+                    let _ = tell.send(Happening::Question(Box::new(question.clone())));
+                }
+                Ok(Reply::Open(open))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::asking::Question;
 use crate::error::SupervisorError;
 use crate::supervised::{Campaign, now_ms};
-use kernelseek_campaign::{Spent, StopDecision};
+use kernelseek_campaign::{Spent, StopDecision, speaks_for};
 use kernelseek_core::campaign_file::Budget;
 use kernelseek_core::verdict::{Ratio, Word};
 use kernelseek_ledger::Busy;
@@ -27,6 +27,9 @@ pub struct Standing {
     pub candidate_hash: String,
     /// Geometric mean.
     pub geomean: Option<Ratio>,
+    /// Values of its tunables and its flags; empty without a kernel file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tunables: String,
     /// Whether the sources on the disk are still these.
     pub current: bool,
 }
@@ -119,7 +122,8 @@ impl Campaign {
             word: e.facts.word,
             candidate_hash: e.facts.candidate_hash.clone(),
             geomean: e.facts.geomean,
-            current: e.facts.sources.iter().all(|s| self.hash_of(&s.path).as_ref() == Some(&s.hash)),
+            current: speaks_for(&e.facts, &mut |path| self.hash_of(path)),
+            tunables: e.facts.tunables.clone(),
         })
     }
 

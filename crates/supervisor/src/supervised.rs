@@ -65,6 +65,8 @@ pub(crate) struct InForce {
     /// The campaign file as it was sealed.
     pub(crate) file: CampaignFile,
     pub(crate) grid: Grid,
+    /// Name of the problem.
+    pub(crate) problem: String,
 }
 
 /// Verdicts of one ledger, each read once.
@@ -239,8 +241,13 @@ impl Campaign {
                 .map(|s| GridScenario { id: s.id, values: s.values, tags: s.tags })
                 .collect(),
         };
-        self.sealed = Some(InForce { row: sealed.row, seal, file, grid });
+        self.sealed = Some(InForce { row: sealed.row, seal, file, grid, problem: problem.name });
         Ok(())
+    }
+
+    /// Name of the sealed problem.
+    pub(crate) fn problem_name(&self) -> Result<&str, SupervisorError> {
+        self.in_force().map(|sealed| sealed.problem.as_str())
     }
 
     pub(crate) fn in_force(&self) -> Result<&InForce, SupervisorError> {

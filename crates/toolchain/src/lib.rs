@@ -21,4 +21,4 @@ pub use cache::Cache;
 pub use candidate::CandidateHash;
 pub use command::{BuildCommand, CommandOutput, Exit, Runner, RunnerError};
 pub use discover::{Compiler, Family, SearchPlaces, Toolchain, ToolchainError, discover};
-pub use recipe::{Language, Recipe};
+pub use recipe::{Language, Recipe, RecipeFile};

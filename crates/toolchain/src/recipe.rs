@@ -66,6 +66,17 @@ pub struct Recipe {
     pub flags: Vec<String>,
     /// Linker flags (`build.link`).
     pub link: Vec<String>,
+    /// The workspace's file that a part of this recipe was read from: one more file that the build read.
+    pub file: Option<RecipeFile>,
+}
+
+/// A file that says a part of a recipe, as it was when it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecipeFile {
+    /// Name relative to the workspace.
+    pub name: PathBuf,
+    /// Its contents.
+    pub contents: Vec<u8>,
 }
 
 impl Recipe {
@@ -83,7 +94,7 @@ impl Recipe {
 
     /// Checks that every source lies in the workspace by name.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
-        for source in &self.sources {
+        for source in self.sources.iter().chain(self.file.as_ref().map(|f| &f.name)) {
             let inside = source.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
             if !inside || source.file_name().is_none() {
                 return Err(BuildError::OutsideWorkspace { path: source.clone() });

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use kernelseek_inspect::{PathClass, Policy, facts, findings};
 use kernelseek_toolchain::{
-    Build, BuildCommand, BuildError, Builder, Cache, CommandOutput, Exit, Recipe, RunnerError, SearchPlaces,
-    Toolchain, discover,
+    Build, BuildCommand, BuildError, Builder, Cache, CommandOutput, Exit, Recipe, RecipeFile, RunnerError,
+    SearchPlaces, Toolchain, discover,
 };
 
 fn toolchain() -> Option<&'static Toolchain> {
@@ -191,6 +191,30 @@ fn every_part_of_the_recipe_counts() {
     }
     bench.ran();
     assert!(variants.iter().all(|v| bench.build(v).cached) && bench.ran() == 0);
+}
+
+#[test]
+fn a_file_that_the_recipe_was_read_from_is_a_source_and_what_was_read_counts() {
+    let Some(bench) = Bench::new(&[("op.c", "int op(void) { return 1; }\n"), ("op.toml", "one")]) else {
+        return;
+    };
+    let with = |contents: &[u8]| Recipe {
+        file: Some(RecipeFile { name: "op.toml".into(), contents: contents.to_vec() }),
+        ..recipe(&["op.c"])
+    };
+    let (plain, one) = (bench.build(&recipe(&["op.c"])), bench.build(&with(b"one")));
+    assert_ne!(plain.candidate, one.candidate);
+    let names: Vec<_> = one.sources.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["op.c", "op.toml"]);
+    assert_eq!(std::fs::read(one.stored_sources.join("workspace/op.toml")).unwrap(), b"one");
+    assert!(bench.build(&with(b"one")).cached);
+    // Changed after it was read: the build is of what was read, and is not taken for one of what lies there now.
+    bench.write("op.toml", "two");
+    let raced = bench.build(&with(b"one"));
+    assert_eq!((raced.cached, raced.candidate), (false, one.candidate.clone()));
+    let two = bench.build(&with(b"two"));
+    assert!(!two.cached && two.candidate != one.candidate);
+    assert!(bench.build(&recipe(&["op.c"])).cached, "without it nothing has changed");
 }
 
 #[test]

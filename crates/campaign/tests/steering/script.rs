@@ -530,6 +530,7 @@ pub(crate) fn facts(
         failing: digest.scenarios.iter().filter(|s| s.word == Word::Fail).map(|s| s.id.clone()).collect(),
         defences,
         geomean: digest.geomean,
+        tunables: String::new(),
         edit: edited.then_some(Edit { added: 4, deleted: 2, repeated: 1 }),
         verdict,
         raw: None,

@@ -37,6 +37,8 @@ pub struct CampaignFile {
     pub questions: Questions,
     /// What the ledger keeps.
     pub retention: Retention,
+    /// Compiler flags that the candidate may choose from; the problem's `candidate_flags` without it.
+    pub candidate_flags: Option<Vec<String>>,
 }
 
 /// When decision points are reached.

@@ -3,6 +3,7 @@
 use super::{Budget, CampaignFile, FORMAT, Questions, Retention, Thresholds};
 use crate::diagnostic::{Collector, Diagnostic, Diagnostics, Source};
 use crate::goal::{Clause, Goal, Metric};
+use crate::kernel_file::flags;
 use crate::problem::document::{Item, Table};
 use std::ops::RangeInclusive;
 use std::path::{Component, Path};
@@ -14,7 +15,7 @@ const LONGEST_FILE: usize = 1 << 20;
 /// Half-width of an interval above which a missed speedup is unresolved.
 const MARGIN: f64 = 0.05;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "format",
     "name",
     "problem",
@@ -25,6 +26,7 @@ const KEYS: [&str; 10] = [
     "budget",
     "questions",
     "retention",
+    "build",
 ];
 
 /// Parses the text of a campaign file. `file` is the name to show in messages.
@@ -72,6 +74,7 @@ fn read(root: &Table<'_>, errors: &mut Collector) -> Option<CampaignFile> {
     let budget = budget(root, errors);
     let questions = questions(root, errors);
     let retention = retention(root, errors);
+    let candidate_flags = candidate_flags(root, errors);
     Some(CampaignFile {
         source: errors.source.clone(),
         name: name?,
@@ -86,6 +89,7 @@ fn read(root: &Table<'_>, errors: &mut Collector) -> Option<CampaignFile> {
         budget: budget?,
         questions: questions?,
         retention: retention?,
+        candidate_flags: candidate_flags?,
     })
 }
 
@@ -297,6 +301,11 @@ fn retention(root: &Table<'_>, errors: &mut Collector) -> Option<Retention> {
     Some(Retention { raw: raw?, builds: builds? })
 }
 
+fn candidate_flags(root: &Table<'_>, errors: &mut Collector) -> Option<Option<Vec<String>>> {
+    let Some(table) = section(root, "build", &["flags"], errors)? else { return Some(None) };
+    flags::allowed(table.require("flags", errors)?, errors).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,6 +343,10 @@ mod tests {
         assert_eq!(c.budget.time, Some(Duration::from_secs(5400)));
         assert_eq!(c.questions, Questions { enabled: false, silence: 0.0, bank: Some("questions".into()) });
         assert_eq!(c.retention, Retention { raw: 10, builds: 5 });
+        assert_eq!(c.candidate_flags, None);
+        let flags =
+            parse_campaign("c", &format!("{SMALL}[build]\nflags = [\"-O2\"]\n")).unwrap().candidate_flags;
+        assert_eq!(flags, Some(vec!["-O2".to_owned()]));
     }
 
     #[test]
@@ -360,6 +373,8 @@ mod tests {
             ("[thresholds]\nsuspicious = 0.5\n", "`suspicious` must be"),
             ("[retention]\nrow = 1\n", "did you mean `raw`?"),
             ("[goal.x]\n", "unknown key `x`"),
+            ("[build]\n", "has no `flags`"),
+            ("[build]\nflags = [\"-O2\", \"-fplugin=x.so\"]\n", "cannot be tuned"),
         ] {
             let shown = parse_campaign("c", &format!("{SMALL}{section}")).unwrap_err().to_string();
             assert!(shown.contains(message), "{section}: {shown}");

@@ -418,6 +418,7 @@ fn failed(s: &ScenarioVerdict) -> Miss {
 fn why(s: &ScenarioVerdict, otherwise: &str) -> String {
     s.findings
         .iter()
+        .rev()
         .max_by_key(|f| f.severity)
         .filter(|f| f.severity >= Severity::Unproven)
         .map_or_else(|| otherwise.to_owned(), |f| format!("{} ({})", f.message, f.defence))

@@ -3,7 +3,7 @@
 //! `docs/reference/problem-format.md` is the contract; this module implements it and refuses everything else.
 
 pub(crate) mod document;
-mod names;
+pub(crate) mod names;
 mod parse;
 mod references;
 mod sections;
@@ -437,6 +437,8 @@ pub struct Build {
     pub flags: Vec<String>,
     /// Linker flags.
     pub link: Vec<String>,
+    /// Flags that a candidate may add for itself, unless a campaign says otherwise.
+    pub candidate_flags: Vec<String>,
 }
 
 /// Bounds of an output that are given; what is absent falls back to the table, then to the default.

@@ -139,7 +139,7 @@ pub fn refuse_member(name: &str) -> Option<String> {
 }
 
 /// Why `name` cannot be a C identifier of the header, if it cannot.
-pub(super) fn refuse_c_identifier(name: &str) -> Option<String> {
+pub(crate) fn refuse_c_identifier(name: &str) -> Option<String> {
     refuse_identifier(name).or_else(|| {
         if KEYWORDS.contains(&name) {
             Some(format!("`{name}` is a word of C or C++"))

@@ -7,6 +7,7 @@ use super::{
     QuickId, Reference, ScenarioSets, SourceFile, ToleranceRule, ToleranceTable, Vary, names,
 };
 use crate::diagnostic::{Collector, suggestion};
+use crate::kernel_file::flags;
 use crate::value::Value;
 
 /// The table under `key`, if it is there, with its keys checked.
@@ -288,11 +289,19 @@ fn optional_strings(table: &Table<'_>, key: &str, errors: &mut Collector) -> Opt
 }
 
 pub(super) fn build(root: &Table<'_>, errors: &mut Collector) -> Option<Build> {
-    let Some(table) = section(root, "build", &["flags", "link"], errors)? else {
-        return Some(Build { flags: vec!["-O3".into(), "-march=native".into()], link: vec!["-lm".into()] });
+    let Some(table) = section(root, "build", &["flags", "link", "candidate_flags"], errors)? else {
+        return Some(Build {
+            flags: vec!["-O3".into(), "-march=native".into()],
+            link: vec!["-lm".into()],
+            candidate_flags: Vec::new(),
+        });
     };
     let (flags, link) = (optional_strings(&table, "flags", errors), optional_strings(&table, "link", errors));
-    Some(Build { flags: flags?, link: link? })
+    let candidate_flags = match table.get("candidate_flags") {
+        None => Some(Vec::new()),
+        Some(item) => flags::allowed(item, errors),
+    };
+    Some(Build { flags: flags?, link: link?, candidate_flags: candidate_flags? })
 }
 
 const TOLERANCE_KEYS: [&str; 7] =

@@ -1,6 +1,6 @@
 //! Arguments of the commands about campaigns.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use kernelseek_core::decision::Layer;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -61,6 +61,17 @@ pub struct Log {
     /// Show where questions were not asked too
     #[arg(long)]
     pub silences: bool,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Where.
+    #[command(flatten)]
+    pub here: Here,
+    /// The file; standard output without one
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `ask`.
@@ -160,15 +171,73 @@ pub struct Run {
     /// A further folder that the agent may write to, for example its own configuration
     #[arg(long, value_name = "DIR")]
     pub write: Vec<PathBuf>,
-    /// End the agent after this many minutes
+    /// An agent that takes turns: it is sent back with a question until the goal is met or a budget is spent
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
+    pub agent: Option<AgentArg>,
+    /// Folder with a recording, for the agent `replay`
+    #[arg(long, value_name = "DIR")]
+    pub recording: Option<PathBuf>,
+    /// Turns at most [default: 20; a command is started once and keeps the terminal]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub turns: Option<u32>,
+    /// End after this many minutes, all turns together
     #[arg(long, value_name = "N")]
     pub minutes: Option<f64>,
+    /// Begin a new session, even if an earlier run left one
+    #[arg(long)]
+    pub fresh: bool,
     /// Exit 1 unless the goal is met
     #[arg(long)]
     pub exit_code: bool,
     /// The agent's command
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Lay the campaign out in this folder, which must not exist or be empty [default: a new one in $TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    pub into: Option<PathBuf>,
+    /// Play the recording in this folder instead of the built-in one
+    #[arg(long, value_name = "DIR")]
+    pub recording: Option<PathBuf>,
+}
+
+/// Agents that take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AgentArg {
+    /// Plays recorded edits; needs no model.
+    Replay,
+}
+
+/// `agent`.
+#[derive(Debug, Args)]
+pub struct AgentEntry {
+    /// Which.
+    #[command(subcommand)]
+    pub command: AgentCommand,
+}
+
+/// Entries of the built-in agents.
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Plays recorded edits
+    Replay {
+        /// Folder with the recording
+        #[arg(long, value_name = "DIR")]
+        recording: PathBuf,
+        /// Number of the step to begin with, from 0
+        #[arg(long, value_name = "N")]
+        session: Option<String>,
+    },
 }
 
 /// `export`.
@@ -179,6 +248,9 @@ pub struct Export {
     /// Leave raw pairs and built libraries out
     #[arg(long)]
     pub without_bulk: bool,
+    /// Write the edits and words as a recording into this folder instead, for `run --agent replay`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "without_bulk"])]
+    pub recording: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
     pub here: Here,

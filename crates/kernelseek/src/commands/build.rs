@@ -14,11 +14,20 @@ use serde_json::json;
 pub(crate) fn run(args: &Build, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
     let settings = settings::resolve(global, Tier::Quick)?;
     let folder = settings::problem_folder(args.problem.as_deref(), &args.source)?;
-    let session = Session::open(&folder, Some(&args.source), &settings)?;
+    let mut session = Session::open(&folder, Some(&args.source), &settings)?;
     let source = session.candidate_path().map_or_else(|| args.source.clone(), std::path::Path::to_owned);
     let mut progress = Progress::new(printer);
-    let build = match session.build(&source, Side::Candidate, &mut progress) {
-        Ok(build) => build,
+    let build = match session.candidate_as_built(&source, &mut progress) {
+        Ok(Ok(build)) => build,
+        Ok(Err(findings)) => {
+            progress.finish();
+            let text: Vec<String> = findings
+                .iter()
+                .flat_map(|f| std::iter::once(&f.message).chain(&f.evidence))
+                .map(ToString::to_string)
+                .collect();
+            return Err(CommandError::new(Kind::Input, text.join("\n")));
+        }
         Err(SessionErrorOrBuild::Build(BuildError::Compile { text, .. })) => {
             progress.finish();
             let message = format!("{} does not compile\n{}", args.source.display(), text.trim_end());

@@ -4,8 +4,9 @@ use crate::cli::{Check, Global};
 use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::progress::Progress;
-use crate::{exit, settings, table};
-use kernelseek_core::finding::Severity;
+use crate::style::Style;
+use crate::{exit, settings, table, verdict_view};
+use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::check::{self, CheckReport};
 use kernelseek_evaluator::session::Session;
@@ -65,20 +66,32 @@ pub(crate) fn render(report: &CheckReport, printer: &Printer) -> String {
     }
     text.push_str(&table::lines(&table));
     text.push('\n');
+    // One scenario stands for all that show the same; the others are named beside it.
+    let mut shown: Vec<(&str, &str)> = Vec::new();
     for s in &report.scenarios {
         for f in &s.findings {
-            text.push_str(&format!("{} {}: {} ({})\n", style.bad("✗"), s.id, f.message, f.defence));
-            for evidence in &f.evidence {
-                text.push_str(&format!("    {evidence}\n"));
+            let same = (f.defence.as_str(), f.message.as_str());
+            if shown.contains(&same) {
+                continue;
+            }
+            shown.push(same);
+            text.push_str(&explain(&format!("{}: ", s.id), f, style));
+            let also: Vec<&str> = report
+                .scenarios
+                .iter()
+                .filter(|o| {
+                    o.id != s.id
+                        && o.findings.iter().any(|g| (g.defence.as_str(), g.message.as_str()) == same)
+                })
+                .map(|o| o.id.as_str())
+                .collect();
+            if !also.is_empty() {
+                text.push_str(&format!("    also: {}\n", verdict_view::abbreviate(&also)));
             }
         }
     }
     for f in &report.findings {
-        let mark = if f.severity == Severity::Fail { style.bad("✗") } else { style.doubtful("!") };
-        text.push_str(&format!("{mark} {} ({})\n", f.message, f.defence));
-        for evidence in &f.evidence {
-            text.push_str(&format!("    {evidence}\n"));
-        }
+        text.push_str(&explain("", f, style));
     }
     text.push_str(&format!("the seed against itself: {:.4}×\n", report.seed_to_itself));
     let next = report
@@ -86,10 +99,21 @@ pub(crate) fn render(report: &CheckReport, printer: &Printer) -> String {
         .iter()
         .flat_map(|s| &s.findings)
         .chain(&report.findings)
+        // The first of the worst, which is the one that is shown first.
+        .rev()
         .max_by_key(|f| f.severity)
         .and_then(|f| f.next.as_ref());
     if let Some(next) = next {
         text.push_str(&format!("{} {next}\n", style.strong("next:")));
+    }
+    text
+}
+
+fn explain(place: &str, finding: &Finding, style: Style) -> String {
+    let mark = if finding.severity == Severity::Fail { style.bad("✗") } else { style.doubtful("!") };
+    let mut text = format!("{mark} {place}{} ({})\n", finding.message, finding.defence);
+    for evidence in &finding.evidence {
+        text.push_str(&format!("    {evidence}\n"));
     }
     text
 }

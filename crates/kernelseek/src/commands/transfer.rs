@@ -2,18 +2,22 @@
 
 use super::campaign;
 use crate::cli::{Export, Global, Import};
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::{exit, settings};
+use kernelseek_agents::replay;
 use kernelseek_ledger::entry::Workspace;
 use kernelseek_ledger::{Access, Batch, Entry, Imported, Ledger, LedgerError, registry};
-use kernelseek_supervisor::{Openness, SupervisorError, now_ms};
+use kernelseek_supervisor::{Campaign, Openness, SupervisorError, now_ms};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 
 pub(crate) fn export(args: &Export, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
     let opened = campaign::open(&args.here, global, Openness::Reading)?;
+    if let Some(folder) = &args.recording {
+        return recording(&opened, folder, printer);
+    }
     let ledger = opened.ledger();
     let wrap = |e: LedgerError| CommandError::from(SupervisorError::from(e));
     match &args.file {
@@ -47,6 +51,37 @@ pub(crate) fn export(args: &Export, global: &Global, printer: &mut Printer) -> R
                 printer.talk("keep the head elsewhere: `kernelseek import FILE --head HASH` then shows that nobody rewrote the file");
             }
         }
+    }
+    Ok(exit::OK)
+}
+
+/// Writes a recording into a folder that is not there yet, or empty.
+fn recording(opened: &Campaign, folder: &Path, printer: &Printer) -> Result<u8, CommandError> {
+    let recording = opened.recording()?;
+    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        let what = format!("{} is not empty", folder.display());
+        return Err(CommandError::new(Kind::Usage, what).with_hint("name a folder that does not exist yet"));
+    }
+    let text = recording
+        .script
+        .to_toml()
+        .map_err(|e| CommandError::new(Kind::Input, format!("the recording cannot be written: {e}")))?;
+    std::fs::create_dir_all(folder).map_err(|e| CommandError::file(folder, &e))?;
+    let main = (replay::FILE.to_owned(), text.into_bytes());
+    for (name, bytes) in recording.files.into_iter().chain([main]) {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).map_err(|e| CommandError::file(&path, &e))?;
+    }
+    let steps = recording.script.steps.len();
+    if printer.json {
+        printer.json(&json!({ "folder": folder, "campaign": opened.id(), "steps": steps }))?;
+    } else {
+        let step = if steps == 1 { "step" } else { "steps" };
+        printer.data(&format!("{}: {steps} {step} of {}\n", folder.display(), opened.id()));
+        printer.talk(&format!(
+            "play it in a campaign of the same problem: `kernelseek run --agent replay --recording {}`",
+            folder.display()
+        ));
     }
     Ok(exit::OK)
 }

@@ -70,3 +70,50 @@ fn a_broken_seed_is_named() {
     assert!(ran.stderr.contains("the seed fails as its own candidate"), "{}", ran.stderr);
     assert!(ran.stderr.contains("correct.unwritten"), "{}", ran.stderr);
 }
+
+#[test]
+fn an_output_that_hides_behind_another_is_refused() {
+    let c = context("rowscale");
+    // The seed leaves `z` as it was and the reference turns its sign: an error twice the output, which allows anything.
+    c.edit(
+        "problem.toml",
+        "[cost]",
+        "[[tensor]]\nname = \"z\"\nrole = \"inout\"\ndtype = \"f32\"\nshape = [\"rows\"]\n\
+         generator = { kind = \"normal\", mean = 0.0, std = 1.0 }\n\n[cost]",
+    )
+    .unwrap();
+    c.edit(
+        "reference.c",
+        "return KS_OK;",
+        "for (int64_t r = 0; r < call->z.shape[0]; r++) ((float *)call->z.data)[r] *= -1.0f;\n    return KS_OK;",
+    )
+    .unwrap();
+    let ran = c.run(&["check", "."]).unwrap();
+    assert_eq!(ran.code, 1, "{}", ran.snapshot());
+    assert!(ran.stdout.contains("`z` may be anything"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("`y` may be anything"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_yardstick_that_is_too_short_or_too_long_is_pointed_out() {
+    // (the seed's value, what is said)
+    for (value, said) in [
+        ("(float)(tanh((double)x[r * cols + c]) * (double)w[r])", Some("check.exact-seed")),
+        ("tanhf(x[r * cols + c]) * w[r] * 1.01f", Some("check.coarse-seed")),
+        ("tanhf(x[r * cols + c]) * w[r]", None),
+    ] {
+        let c = context("rowscale");
+        c.edit("problem.toml", "flops = \"rows * cols * 2\"", "flops = \"rows * cols * 20\"").unwrap();
+        if said.is_some() {
+            c.edit("seed.c", "tanhf(x[r * cols + c]) * w[r]", value).unwrap();
+        }
+        let ran = c.run(&["check", ".", "--json"]).unwrap();
+        assert_eq!(ran.code, 0, "{}", ran.snapshot());
+        let report = ran.json().unwrap();
+        for s in report["scenarios"].as_array().unwrap() {
+            let ids: Vec<&str> =
+                s["findings"].as_array().unwrap().iter().filter_map(|f| f["defence"].as_str()).collect();
+            assert_eq!(ids, said.into_iter().collect::<Vec<_>>(), "{value}: {s:#}");
+        }
+    }
+}

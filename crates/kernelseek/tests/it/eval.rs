@@ -21,7 +21,9 @@ fn is_right(verdict: &Value) -> bool {
 #[test]
 fn an_honest_candidate_passes_every_gate() {
     let c = context("rowscale");
-    let v = verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    let evaluate = || verdict(&c.run(&["eval", "faster.c", "--json"]).unwrap());
+    // What a busy machine leaves unproven is evaluated again.
+    let v = (0..6).map(|_| evaluate()).find(|v| v["word"] != "UNPROVEN").unwrap();
     assert!(is_right(&v), "{v:#}");
     assert_eq!(v["passed"], "plausible");
     assert_eq!(v["scenarios"].as_array().unwrap().len(), 3);
@@ -34,6 +36,7 @@ fn an_honest_candidate_passes_every_gate() {
         assert!(s["floor_ns"].as_f64().unwrap() > 0.0);
     }
     assert!(v["candidate_hash"].as_str().unwrap().len() > 40);
+    assert_eq!(v["seed_hash"].as_str().map(str::len), v["candidate_hash"].as_str().map(str::len));
     assert_ne!(v["candidate_hash"], v["seed_hash"]);
 }
 
@@ -200,4 +203,55 @@ fn full_runs_the_sanitizers() {
     assert_eq!(v["word"], "FAIL", "{v:#}");
     assert!(has(&v, "sanitizer.report"), "{v:#}");
     assert!(v["findings"].to_string().contains("signed integer overflow"), "{v:#}");
+}
+
+#[test]
+fn a_precision_model_counts_on_every_content() {
+    // The seed adds up in double, so its own error is none at all; the model says that single precision will do.
+    let c = context("rowscale");
+    let sum = |number: &str, start: &str, body: &str| {
+        format!(
+            "ks_status {start}(const rowsum_call *call) {{\n    const float *x = call->x.data;\n    \
+             float *y = call->y.data;\n    const int64_t rows = call->x.shape[0], cols = call->x.shape[1];\n    \
+             for (int64_t r = 0; r < rows; r++) {{\n        {number} sum = 0, odd = 0;\n        \
+             for (int64_t c = 0; c < cols; c++)\n            {body}\n        y[r] = (float)(sum + odd);\n    }}\n    \
+             return KS_OK;\n}}\n"
+        )
+    };
+    let add = "sum += x[r * cols + c];";
+    let include = "#include \"rowsum.h\"\n";
+    let exact = include.to_owned() + &sum("double", "rowsum", add);
+    let model = sum("float", "rowsum_model", add);
+    c.write("reference.c", &(exact.clone() + &model)).unwrap();
+    c.write("seed.c", &exact).unwrap();
+    let two = sum("float", "rowsum", "*(c % 2 ? &odd : &sum) += x[r * cols + c];");
+    c.write("two_sums.c", &(include.to_owned() + &two)).unwrap();
+    let off = "sum += x[r * cols + c] * 1.0001f;";
+    c.write("off.c", &(include.to_owned() + &sum("float", "rowsum", off))).unwrap();
+    c.write(
+        "problem.toml",
+        "format = 1\nname = \"rowsum\"\nsummary = \"sums of rows\"\n\
+         [scenarios]\ndefault = \"all\"\nquick = [\"s0\"]\n[scenarios.files]\nall = \"all.jsonl\"\n\
+         [fields]\nrows = { type = \"int\" }\ncols = { type = \"int\" }\n\
+         [[tensor]]\nname = \"x\"\nrole = \"varying\"\ndtype = \"f32\"\nshape = [\"rows\", \"cols\"]\n\
+         generator = { kind = \"normal\", mean = 0.0, std = 1.0 }\n\
+         [[tensor]]\nname = \"y\"\nrole = \"output\"\ndtype = \"f32\"\nshape = [\"rows\"]\n\
+         [reference]\nsource = \"reference.c\"\nmodel = \"rowsum_model\"\nmodel_reason = \"a test\"\n\
+         [seed]\nsource = \"seed.c\"\n",
+    )
+    .unwrap();
+    // Enough scenarios that one of them would find a content beyond the bound if the model did not count there.
+    let sizes = [(64, 129), (7, 3001), (99, 170), (5, 1000), (31, 513), (12, 2000), (200, 77), (3, 4001)];
+    let lines: String = sizes
+        .iter()
+        .enumerate()
+        .map(|(i, (rows, cols))| format!("{{\"id\": \"s{i}\", \"rows\": {rows}, \"cols\": {cols}}}\n"))
+        .collect();
+    c.write("all.jsonl", &lines).unwrap();
+    let honest = verdict(&c.run(&["eval", "two_sums.c", "--json"]).unwrap());
+    assert!(!has(&honest, "correct.reference"), "{honest:#}");
+    assert_ne!(honest["word"], "FAIL", "{honest:#}");
+    let off = verdict(&c.run(&["eval", "off.c", "--json"]).unwrap());
+    assert_eq!(off["word"], "FAIL", "{off:#}");
+    assert!(has(&off, "correct.reference"), "{off:#}");
 }

@@ -6,12 +6,17 @@ mod campaign;
 mod campaigns_bad_days;
 mod check;
 mod crash;
+mod demo;
 mod eval;
 mod hostile;
+mod init;
 mod led;
 mod messages;
+mod report;
 mod settle;
 mod stop;
+mod tuning;
+mod turns;
 
 use kernelseek_testkit::TestContext;
 use std::path::Path;

@@ -57,7 +57,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::capture::Drain;
-pub use crate::capture::{BoundedCapture, OutputBounds};
+pub use crate::capture::{BoundedCapture, OutputBounds, Tee};
 use crate::error::SandboxError;
 use crate::process::Confinement;
 pub use crate::process::Waited;
@@ -65,7 +65,7 @@ use crate::report::LayerState;
 use crate::seccomp;
 use crate::sys;
 use fence::AgentFence;
-pub use interrupts::Interrupts;
+pub use interrupts::{InterruptWatch, Interrupts};
 use keeper::{Plan, Record};
 pub use layers::AgentLayers;
 use terminal::Terminal;
@@ -107,6 +107,8 @@ pub struct AgentSpec {
     pub protect: Vec<PathBuf>,
     /// Where its standard streams go.
     pub stdio: AgentStdio,
+    /// Takes its standard output as it comes, in pieces; only where it is captured.
+    pub tee: Option<Tee>,
 }
 
 /// A running agent with all that it has started. Dropping it ends them, as does the death of the supervisor.
@@ -209,9 +211,9 @@ fn start_under(spec: AgentSpec, newest: i64) -> Result<Agent, SandboxError> {
     started.layers = layers;
     if let (AgentStdio::Captured(bounds), Some((stdout, stderr))) = (spec.stdio, streams) {
         let (flood, flooded) = pipe()?;
-        let drains = flooded
-            .try_clone()
-            .and_then(|too| Ok((Drain::start(stdout, bounds, flooded)?, Drain::start(stderr, bounds, too)?)));
+        let drains = flooded.try_clone().and_then(|too| {
+            Ok((Drain::start(stdout, bounds, flooded, spec.tee)?, Drain::start(stderr, bounds, too, None)?))
+        });
         started.output = Some(drains.map_err(SandboxError::system("draining the output"))?);
         started.flood = Some(flood);
     }

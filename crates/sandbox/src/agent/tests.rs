@@ -11,6 +11,7 @@ fn shell(script: &str, folder: &std::path::Path) -> AgentSpec {
         write: vec![folder.to_owned()],
         protect: Vec::new(),
         stdio: AgentStdio::Captured(OutputBounds::default()),
+        tee: None,
     }
 }
 

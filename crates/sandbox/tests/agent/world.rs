@@ -168,6 +168,7 @@ impl Stage {
             write: vec![at("work"), at("tmp")],
             protect: vec![at("state"), at("bin/kernelseek")],
             stdio: AgentStdio::Captured(OutputBounds::default()),
+            tee: None,
         }
     }
 }

@@ -243,8 +243,10 @@ impl Walk<'_> {
             range.high = if counted { first.and_then(|f| f.plus_number(-1)) } else { first };
             // `i-- > 0` compares before it counts.
             let before = condition.is_some_and(|c| counted && counts_after(c, source));
-            range.low = bound
-                .map_or_else(|| Some(Polynomial::default()), |b| b.poly.plus_number(if before { -1 } else { 0 }));
+            range.low = bound.map_or_else(
+                || Some(Polynomial::default()),
+                |b| b.poly.plus_number(if before { -1 } else { 0 }),
+            );
             if let Some(high) = &range.high {
                 self.seen.bounds.extend(high.sizes());
             }

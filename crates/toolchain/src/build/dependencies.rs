@@ -11,7 +11,7 @@ use crate::cache::{DependencyList, Stamp};
 use crate::candidate::ProjectFile;
 use crate::discover::Toolchain;
 use crate::hash;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, RecipeFile};
 
 /// A project file that was read, with what was in it.
 pub(super) struct ReadFile {
@@ -68,6 +68,18 @@ impl Snapshot {
 
     pub(super) fn workspace(&self) -> &Path {
         &self.roots.workspace
+    }
+
+    /// The file that a part of the recipe was read from. Its contents are those that were read, whatever is on the disk.
+    pub(super) fn recipe_file(&self, file: &RecipeFile) -> ReadFile {
+        ReadFile {
+            path: self.workspace().join(&file.name),
+            hash: hash::bytes(&file.contents),
+            contents: file.contents.clone(),
+            class: PathClass::Workspace,
+            name: file.name.to_string_lossy().into_owned(),
+            modified_ns: 0,
+        }
     }
 
     /// The filesystem's idea of now.

@@ -201,10 +201,22 @@ impl<R: Runner> Builder<R> {
             let staging = cache.staging().map_err(|source| at(cache.root(), source))?;
             let started = snapshot.now(staging.path())?;
             let text = self.run(plan, toolchain, recipe, snapshot, staging.path())?;
-            let (closure, files) = snapshot.read(plan.depfiles(staging.path()))?;
-            changed = files.iter().find(|f| !f.settled(&known, started)).map(|f| f.path.clone());
+            let (closure, mut files) = snapshot.read(plan.depfiles(staging.path()))?;
+            if let Some(own) = recipe.file.as_ref().map(|f| snapshot.recipe_file(f)) {
+                // What the compiler read of it and what the recipe was made of are the same, or the build begins anew.
+                match files.iter().find(|f| f.path == own.path) {
+                    Some(read) if read.hash == own.hash => {}
+                    Some(read) => return Err(BuildError::Changed { path: read.path.clone() }),
+                    None => files.push(own),
+                }
+            }
+            let given = recipe.file.as_ref().map(|f| snapshot.workspace().join(&f.name));
+            let compiled = |f: &&ReadFile| Some(&f.path) != given.as_ref();
+            changed =
+                files.iter().filter(compiled).find(|f| !f.settled(&known, started)).map(|f| f.path.clone());
             if changed.is_some() {
-                known = snapshot.hashes(files.into_iter().map(|f| f.path))?;
+                known = snapshot
+                    .hashes(files.into_iter().map(|f| f.path).filter(|p| Some(p) != given.as_ref()))?;
                 continue;
             }
             return self.store(plan, recipe, snapshot, cache, staging.path(), closure, &files, text);
@@ -327,6 +339,9 @@ fn key(plan: &Plan, recipe: &Recipe, sources: &[String]) -> String {
     // Offered folders have no place in the canonical commands, but different folders hold different files.
     hasher.list(recipe.offered().iter().map(|p| p.as_os_str().as_encoded_bytes().to_vec()));
     hasher.list(sources);
+    if let Some(file) = &recipe.file {
+        hasher.field(file.name.as_os_str().as_encoded_bytes()).field(hash::bytes(&file.contents));
+    }
     hasher.hex()
 }
 
