@@ -216,6 +216,8 @@ fn next(
 ) -> (String, Vec<String>) {
     let problem = folder.join("problem");
     let shown = folder.display();
+    let kernel =
+        made.files.iter().map(|(path, _)| path.as_str()).find(|p| p.starts_with("kernel.")).unwrap_or("");
     let again = vec![format!("kernelseek check {}", problem.display())];
     match checked {
         Ok(report) if report.word != Word::Fail => (
