@@ -69,6 +69,8 @@ pub enum Command {
     Demo(Demo),
     /// Evaluate a candidate against the seed and the reference on every scenario
     Eval(Eval),
+    /// Make a campaign's folder for a kernel in C or C++: problem, seed, reference, scenarios
+    Init(Init),
     /// Check that a problem can prove anything: trivial answers fail, the seed ties with itself
     Check(Check),
     /// Find the best values of a kernel's tunables, scenario by scenario, and write the routes
@@ -200,6 +202,37 @@ pub enum ModeArg {
     Cold,
     /// Where the supervisor's writes left them.
     Warm,
+}
+
+/// `init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The file with the kernel
+    pub file: PathBuf,
+    /// The function, NAME or NAME:LINE [default: the only one that other files can call]
+    #[arg(long, short, value_name = "NAME")]
+    pub function: Option<String>,
+    /// Folder to write [default: ./NAME]
+    #[arg(long, value_name = "DIR")]
+    pub into: Option<PathBuf>,
+    /// Language of the reference
+    #[arg(long, value_enum, default_value_t = ReferenceArg::C, value_name = "LANGUAGE")]
+    pub reference: ReferenceArg,
+    /// What a template parameter stands for, such as T=double [default: float]
+    #[arg(long = "type", value_name = "NAME=TYPE")]
+    pub types: Vec<String>,
+    /// Overwrite files that exist
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Language of a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReferenceArg {
+    /// C, or C++ for a kernel in C++: the kernel's own code in wider types where that is possible.
+    C,
+    /// Python, to be written.
+    Python,
 }
 
 /// `check`.

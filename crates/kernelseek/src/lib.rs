@@ -48,6 +48,7 @@ pub fn main() -> u8 {
     let outcome = match &cli.command {
         Command::Demo(args) => commands::demo::run(args, &cli.global, &mut printer),
         Command::Eval(args) => commands::eval::run(args, &cli.global, &mut printer),
+        Command::Init(args) => commands::init::run(args, &cli.global, &mut printer),
         Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
         Command::Sweep(args) => commands::sweep::run(args, &cli.global, &mut printer),
         Command::Header(args) => commands::header::run(args, &mut printer),

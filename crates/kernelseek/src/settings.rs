@@ -2,7 +2,9 @@
 
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
+use kernelseek_core::campaign_file;
 use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
+use kernelseek_supervisor::Site;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +71,8 @@ fn secret() -> Result<[u8; 32], CommandError> {
     Ok(bytes)
 }
 
-/// The folder with problem.toml: the one that was named, or the source's nearest folder that has one.
+/// The folder with problem.toml: the one that was named, or the source's nearest folder that has one or that has a
+/// campaign.toml which names one.
 pub(crate) fn problem_folder(named: Option<&Path>, source: &Path) -> Result<PathBuf, CommandError> {
     if let Some(folder) = named {
         return Ok(folder.to_owned());
@@ -78,13 +81,14 @@ pub(crate) fn problem_folder(named: Option<&Path>, source: &Path) -> Result<Path
         CommandError::file(source, &e)
             .with_hint("name an existing C or C++ source that defines the problem's entry point")
     })?;
-    start
-        .ancestors()
-        .skip(1)
-        .find(|folder| folder.join("problem.toml").is_file())
-        .map(Path::to_owned)
-        .ok_or_else(|| {
-            CommandError::new(Kind::Usage, format!("no problem.toml beside {} or above it", source.display()))
-                .with_hint("name the problem's folder with `--problem DIR`")
-        })
+    for folder in start.ancestors().skip(1) {
+        if folder.join("problem.toml").is_file() {
+            return Ok(folder.to_owned());
+        }
+        if folder.join(campaign_file::FILE).is_file() {
+            return Ok(Site::read(folder)?.problem());
+        }
+    }
+    Err(CommandError::new(Kind::Usage, format!("no problem.toml beside {} or above it", source.display()))
+        .with_hint("name the problem's folder with `--problem DIR`"))
 }

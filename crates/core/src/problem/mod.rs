@@ -17,6 +17,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use names::{refuse_member, refuse_problem, refuse_variable};
 pub use parse::parse_problem;
 
 /// Version of the problem format that this crate reads.

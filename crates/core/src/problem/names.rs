@@ -132,7 +132,8 @@ const RESERVED: &[&str] = &[
 const LONGEST: usize = 48;
 
 /// Why `name` cannot be a member of the call struct, if it cannot.
-pub(super) fn refuse_member(name: &str) -> Option<String> {
+#[must_use]
+pub fn refuse_member(name: &str) -> Option<String> {
     refuse_c_identifier(name)
         .or_else(|| MEMBERS.contains(&name).then(|| format!("`{name}` is a member of every call struct")))
 }
@@ -155,7 +156,8 @@ pub(crate) fn refuse_c_identifier(name: &str) -> Option<String> {
 }
 
 /// Why `name` cannot be the problem's name, if it cannot.
-pub(super) fn refuse_problem(name: &str) -> Option<String> {
+#[must_use]
+pub fn refuse_problem(name: &str) -> Option<String> {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if !plain {
@@ -165,7 +167,8 @@ pub(super) fn refuse_problem(name: &str) -> Option<String> {
 }
 
 /// Why `name` cannot be a variable of expressions, if it cannot.
-pub(super) fn refuse_variable(name: &str) -> Option<String> {
+#[must_use]
+pub fn refuse_variable(name: &str) -> Option<String> {
     refuse_identifier(name).or_else(|| {
         if RESERVED.contains(&name) {
             Some(format!("`{name}` is a word of the expression language"))

@@ -11,15 +11,10 @@ use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::check::{self, CheckReport};
 use kernelseek_evaluator::session::Session;
 use kernelseek_evaluator::settings::Tier;
+use std::path::Path;
 
 pub(crate) fn run(args: &Check, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
-    let mut settings = settings::resolve(global, Tier::Default)?;
-    settings.set.clone_from(&args.set);
-    settings.only.clone_from(&args.scenario);
-    let mut progress = Progress::new(printer);
-    let mut session = Session::open(&args.problem, None, &settings)?;
-    let report = check::check(&mut session, &settings, &mut progress)?;
-    progress.finish();
+    let report = checked(&args.problem, args.set.as_deref(), &args.scenario, global, printer)?;
     if printer.json {
         printer.json(&report)?;
     } else {
@@ -28,7 +23,25 @@ pub(crate) fn run(args: &Check, global: &Global, printer: &mut Printer) -> Resul
     Ok(if report.word == Word::Fail { exit::UNMET } else { exit::OK })
 }
 
-fn render(report: &CheckReport, printer: &Printer) -> String {
+/// Checks the problem in a folder.
+pub(crate) fn checked(
+    problem: &Path,
+    set: Option<&str>,
+    only: &[String],
+    global: &Global,
+    printer: &Printer,
+) -> Result<CheckReport, CommandError> {
+    let mut settings = settings::resolve(global, Tier::Default)?;
+    settings.set = set.map(str::to_owned);
+    settings.only = only.to_vec();
+    let mut progress = Progress::new(printer);
+    let mut session = Session::open(problem, None, &settings)?;
+    let report = check::check(&mut session, &settings, &mut progress)?;
+    progress.finish();
+    Ok(report)
+}
+
+pub(crate) fn render(report: &CheckReport, printer: &Printer) -> String {
     let style = printer.out;
     let word = match report.word {
         Word::Pass => style.good("PASS"),

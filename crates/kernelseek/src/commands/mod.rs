@@ -12,6 +12,7 @@ pub(crate) mod eval;
 pub(crate) mod goal;
 pub(crate) mod header;
 pub(crate) mod hook_decision;
+pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod report;

@@ -9,6 +9,7 @@ mod crash;
 mod demo;
 mod eval;
 mod hostile;
+mod init;
 mod led;
 mod messages;
 mod report;

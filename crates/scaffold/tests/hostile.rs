@@ -1,0 +1,119 @@
+//! Whatever a file holds, it is answered.
+
+#![expect(clippy::unwrap_used, reason = "a test program: a panic is a failed test")]
+
+use kernelseek_core::problem::parse_problem;
+use kernelseek_scaffold::{LONGEST, Reference, Request, scaffold};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn answered(file: &str, text: &str) {
+    for function in [None, Some("f")] {
+        let made = scaffold(&Request {
+            file,
+            text,
+            copy: text,
+            headers: &[],
+            function,
+            types: BTreeMap::new(),
+            reference: Reference::Native,
+            missing: &[],
+        });
+        match made {
+            Ok(made) => {
+                let toml = made.files.iter().find(|(p, _)| p == "problem/problem.toml").unwrap();
+                parse_problem("problem.toml", &toml.1).unwrap();
+            }
+            Err(error) => assert!(!error.message.is_empty()),
+        }
+    }
+}
+
+/// Pieces of kernels in any order: deeper into the walk than any text of random letters.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "for (int i = 0; i < n; i++) ",
+        "for (;;) ",
+        "while (n--) ",
+        "if (x[i] > 0) ",
+        "else ",
+        "{ ",
+        "} ",
+        "x[i * n + j] ",
+        "y[i] ",
+        "= ",
+        "+= ",
+        "; ",
+        "( ",
+        ") ",
+        "[ ",
+        "] ",
+        "*p++ ",
+        "i ",
+        "j ",
+        "n ",
+        "0 ",
+        "9223372036854775807 ",
+        "- ",
+        "% ",
+        "/ ",
+        "<< ",
+        "int k = ",
+        "float *p = x + ",
+        "&",
+        "s->w ",
+        "f(x, y, n) ",
+        "M(i, j) ",
+        "return ",
+        "? ",
+        ": ",
+        "\n",
+        "#define M(a, b) M(b, a)\n",
+        "#define n n\n",
+        "typedef t t;\n",
+        "struct s { int w; float *x; };\n",
+        "sizeof(",
+        "memcpy(y, x, ",
+        "min(",
+        "é",
+        "\\\n",
+        "/* ",
+        "\"",
+    ]);
+    prop::collection::vec(piece, 0..60).prop_map(|all| {
+        format!(
+            "struct s {{ float *p; int w; }};\nvoid f(const float *x, float *y, int n, struct s *s) {{ {} }}\n",
+            all.concat()
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_text_is_answered(text in "\\PC*") {
+        answered("k.c", &text);
+        answered("k.cc", &text);
+    }
+
+    #[test]
+    fn any_pieces_are_answered(text in pieces()) {
+        answered("k.c", &text);
+        answered("k.cc", &text);
+    }
+}
+
+#[test]
+fn deep_and_long_files_are_answered() {
+    let deep = |open: &str, close: &str| {
+        format!("void f(float *x, int n) {{ x[0] = {}n{}; }}", open.repeat(20_000), close.repeat(20_000))
+    };
+    answered("k.c", &deep("(", ")"));
+    answered("k.c", &deep("x[", "]"));
+    answered("k.c", &deep("-", ""));
+    answered("k.c", &format!("void f(float *x) {{ {} }}", "{".repeat(50_000)));
+    answered("k.c", &format!("void f(float {}x) {{}}", "*".repeat(50_000)));
+    answered("k.c", &" ".repeat(LONGEST + 1));
+    answered("k.c", "");
+}
