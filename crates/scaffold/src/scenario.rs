@@ -22,7 +22,7 @@ pub(crate) struct Scenario {
 }
 
 /// Iterations and elements of the usual scenario, at most.
-const WORK: i64 = 1 << 18;
+const WORK: i64 = 1 << 19;
 
 /// Sizes that are small by what their name says.
 const SMALL: &[(&[&str], i64)] = &[
@@ -56,7 +56,7 @@ pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
         let tiny = maker.work(&values).is_none_or(|w| w < WORK / 64);
         out.push(Scenario { id, tiny, note, values });
     };
-    let note = "CHECK the sizes: made up so that a call takes some tenths of a millisecond; put yours here";
+    let note = "CHECK the sizes: made up so that a call takes about a tenth of a millisecond; put yours here";
     add("base".to_owned(), note.to_owned(), maker.values(|_| size, 0));
     let odd = |index: usize| prime_below(size - 3 * index as i64);
     add("odd".to_owned(), "primes: nothing divides".to_owned(), maker.values(odd, 0));
@@ -174,7 +174,7 @@ impl Maker<'_> {
     }
 
     fn usual_size(&self) -> Option<i64> {
-        let mut size = 1 << 18;
+        let mut size = 1 << 19;
         while size >= 1 {
             let values = self.values(|_| size, 0)?;
             if self.valid(&values) && self.work(&values).is_some_and(|w| w <= 4 * WORK / 3) {

@@ -110,11 +110,10 @@ impl Parsed {
             if here.is_error() || here.is_missing() {
                 return Some(here.byte_range());
             }
-            let down = here.has_error() && cursor.goto_first_child();
-            while !down {
-                if cursor.goto_next_sibling() {
-                    break;
-                }
+            if here.has_error() && cursor.goto_first_child() {
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
                 if !cursor.goto_parent() {
                     return Some(node.byte_range());
                 }

@@ -30,8 +30,8 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
         let first = rest.chars().next().unwrap_or(' ');
         let (kind, length) = if rest.starts_with("//") {
             (TokenKind::Comment, rest.find('\n').unwrap_or(rest.len()))
-        } else if rest.starts_with("/*") {
-            (TokenKind::Comment, rest[2..].find("*/").map_or(rest.len(), |e| e + 4))
+        } else if let Some(inner) = rest.strip_prefix("/*") {
+            (TokenKind::Comment, inner.find("*/").map_or(rest.len(), |e| e + 4))
         } else if first == '"' || first == '\'' {
             (TokenKind::Quoted, quoted(rest, first))
         } else if first.is_ascii_digit()

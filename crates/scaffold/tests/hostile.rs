@@ -89,8 +89,6 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn any_text_is_answered(text in "\\PC*") {
         answered("k.c", &text);

@@ -66,15 +66,22 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
         }))?;
         return Ok(code);
     }
+    let mut word = "next:";
     if let Ok(report) = &checked {
-        printer.data(&format!("{}\n", check::render(report, printer).trim_end()));
+        let shown = check::render(report, printer);
+        // What the check advises comes first.
+        if report.scenarios.iter().flat_map(|s| &s.findings).chain(&report.findings).any(|f| f.next.is_some())
+        {
+            word = "then:";
+        }
+        printer.data(&format!("{}\n", shown.trim_end()));
     }
     let (sentence, command) = next(&checked, &made, &folder);
     if let Err(error) = &checked {
         printer.error(error);
     }
     let mut end =
-        format!("\n{}", hanging(&format!("{} ", printer.out.strong("next:")), &sentence, printer.width()));
+        format!("\n{}", hanging(&format!("{} ", printer.out.strong(word)), &sentence, printer.width()));
     for line in command {
         end.push_str(&format!("  {line}\n"));
     }
@@ -224,9 +231,8 @@ fn next(
             format!("look through the guesses, then begin in {shown}:"),
             vec![
                 format!("cd {shown}"),
-                "kernelseek eval --quick   # the kernel as it is, against itself".to_owned(),
-                "kernelseek seal           # fixes problem and goal; then `kernelseek run -- AGENT …`"
-                    .to_owned(),
+                format!("kernelseek eval {kernel} --quick   # the kernel as it is"),
+                "kernelseek seal                   # fixes problem and goal".to_owned(),
             ],
         ),
         Ok(_) => {

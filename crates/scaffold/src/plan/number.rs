@@ -108,20 +108,21 @@ pub(super) fn numbers(plan: &mut Plan, leaves: &Leaves, seen: &Seen, axes: &BTre
     }
 }
 
-/// A value for a floating-point parameter, by its name.
+/// A value for a floating-point parameter, by its name. It is exact in a float, so that wider copies get the same, and
+/// has several bits, so that products round.
 fn real(name: &str) -> (String, String) {
     let lower = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| lower.contains(w));
     let value = if has(&["eps"]) {
         "1e-5"
     } else if has(&["alpha"]) {
-        "1.25"
+        "1.3125"
     } else if has(&["beta", "momentum", "decay"]) {
-        "0.75"
+        "0.8125"
     } else if has(&["scale", "inv", "dt", "rate", "lr"]) {
-        "0.125"
+        "0.15625"
     } else {
-        "0.5"
+        "0.6875"
     };
     (value.to_owned(), "a floating-point parameter: the value is made up, take one that you use".to_owned())
 }

@@ -74,15 +74,15 @@ pub(crate) fn problem(plan: &Plan, scenarios: &[Scenario], about: &About<'_>) ->
         };
         let _ = writeln!(out, "\n[[tensor]]\nname = \"{}\"", tensor.name);
         for guess in tensor.guesses.iter().filter(|g| g.starts_with(role)) {
-            let _ = writeln!(out, "# CHECK {guess}");
+            let _ = writeln!(out, "# CHECK {}, {guess}", tensor.name);
         }
         let _ = writeln!(out, "role = \"{role}\"");
         for guess in tensor.guesses.iter().filter(|g| g.starts_with("dtype")) {
-            let _ = writeln!(out, "# CHECK {guess}");
+            let _ = writeln!(out, "# CHECK {}, {guess}", tensor.name);
         }
         let _ = writeln!(out, "dtype = \"{}\"", tensor.scalar.dtype);
         for guess in tensor.guesses.iter().filter(|g| g.starts_with("shape") || g.starts_with("stride")) {
-            let _ = writeln!(out, "# CHECK {guess}");
+            let _ = writeln!(out, "# CHECK {}, {guess}", tensor.name);
         }
         let _ = writeln!(out, "shape = [{}]", list(&tensor.shape));
         if let Some(stride) = &tensor.stride {
@@ -90,7 +90,7 @@ pub(crate) fn problem(plan: &Plan, scenarios: &[Scenario], about: &About<'_>) ->
         }
         if let Some(generator) = &tensor.generator {
             for guess in tensor.guesses.iter().filter(|g| g.starts_with("generator")) {
-                let _ = writeln!(out, "# CHECK {guess}");
+                let _ = writeln!(out, "# CHECK {}, {guess}", tensor.name);
             }
             let _ = writeln!(out, "generator = {generator}");
         }

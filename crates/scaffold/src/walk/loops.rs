@@ -315,7 +315,7 @@ fn solve(a: &Polynomial, b: &Polynomial, operator: &str, number: usize, down: bo
     let slack = large.minus(small)?.plus_number(if strict { -1 } else { 0 })?;
     let (coefficient, rest) = slack.linear_in(&symbol)?;
     let c = coefficient.constant()?;
-    let ahead = a.minus(&symbol.clone().into())?.constant().is_some_and(|k| k > 0);
+    let ahead = a.minus(&symbol.into())?.constant().is_some_and(|k| k > 0);
     match c {
         0 => None,
         -1 => Some(Bound { poly: rest, upper: true, ahead }),
