@@ -16,6 +16,8 @@ pub(crate) struct Axes {
     pub(crate) dense: bool,
     /// What must hold for it: the first at least the second.
     pub(crate) needs: Vec<(Polynomial, Polynomial)>,
+    /// Lengths of loops that are not negative only because the loops run.
+    pub(crate) runs: Vec<Polynomial>,
     /// Whether everything is proved from loop bounds.
     pub(crate) sure: bool,
     /// Loops that must come out even: step and length.
@@ -180,7 +182,7 @@ fn grid(accesses: &[&Access], ranges: &Ranges) -> Option<Axes> {
         }
     }
     for length in steps.iter().flat_map(|s| running.used_in(s)) {
-        out.needs.push((length, one.clone()));
+        out.runs.push(length);
     }
     for axis in 1..rank {
         let room = steps[axis - 1].divide_exactly(&steps[axis])?;

@@ -184,6 +184,7 @@ pub(crate) fn plan(
         }
         if let Some(found) = found {
             plan.needs.extend(found.needs.iter().cloned());
+            plan.needs.extend(found.runs.iter().map(|length| (length.clone(), 1.into())));
         }
         plan.tensors.push(Tensor {
             leaf: Some(index),
