@@ -13,6 +13,12 @@ use std::path::{Path, PathBuf};
 /// Spread assumed before anything was measured: half a percent, about what a quiet machine shows.
 pub const PRIOR: f64 = 0.005;
 
+/// Spread of the seed against itself from which on it hides what is to be measured; a busy machine is likelier than a
+/// restless kernel.
+pub const UNSTEADY: f64 = 0.05;
+/// Times that an unsteady calibration is measured again.
+const AGAIN: u32 = 3;
+
 /// The spread of each scenario.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Calibration {
@@ -22,6 +28,9 @@ pub struct Calibration {
     pub scenarios: BTreeMap<String, f64>,
     /// Geometric mean of the seed's ratio to itself.
     pub geomean: f64,
+    /// How often it was measured because it was unsteady.
+    #[serde(default)]
+    pub again: u32,
 }
 
 impl Calibration {
@@ -41,7 +50,7 @@ impl Calibration {
         let n = scenarios.len().max(1) as f64;
         let pooled = (scenarios.values().map(|s| s * s).sum::<f64>() / n).sqrt();
         let geomean = (means.iter().sum::<f64>() / means.len().max(1) as f64).exp();
-        Self { pooled, scenarios, geomean }
+        Self { pooled, scenarios, geomean, again: 0 }
     }
 
     /// The spread to use for a scenario: its own, drawn half-way (in variance) to the pooled one, since few instances
@@ -57,6 +66,25 @@ impl Calibration {
     #[must_use]
     pub fn covers<'a>(&self, mut ids: impl Iterator<Item = &'a str>) -> bool {
         ids.all(|id| self.scenarios.contains_key(id))
+    }
+
+    /// Whether measuring it once more may tell the machine's bad moment from the kernel's nature: it widens every interval
+    /// from now on.
+    #[must_use]
+    pub fn is_worth_another(&self) -> bool {
+        self.pooled > UNSTEADY && self.again < AGAIN
+    }
+
+    /// What to keep of this calibration beside an earlier one: of two that cover the same, the calmer.
+    #[must_use]
+    pub fn beside(mut self, earlier: Self, covers_the_same: bool) -> Self {
+        let again = earlier.again + u32::from(earlier.is_worth_another() && covers_the_same);
+        if covers_the_same && earlier.pooled < self.pooled {
+            return Self { again, ..earlier };
+        }
+        self.absorb(earlier);
+        self.again = again;
+        self
     }
 
     /// Takes over the scenarios of an earlier calibration that this one lacks.
@@ -106,12 +134,35 @@ mod tests {
             pooled: 0.01,
             scenarios: [("a".to_owned(), 0.0), ("b".to_owned(), 0.02)].into(),
             geomean: 1.0,
+            again: 0,
         };
         assert!((calibration.spread("a") - 0.01 / 2f64.sqrt()).abs() < 1e-12);
         assert!(calibration.spread("b") < 0.02 && calibration.spread("b") > 0.01);
         assert_eq!(calibration.spread("unknown"), 0.01);
         assert!(calibration.covers(["a", "b"].into_iter()));
         assert!(!calibration.covers(["a", "c"].into_iter()));
+    }
+
+    #[test]
+    fn the_calm_one_of_two_is_kept_and_a_busy_one_measured_again_a_few_times() {
+        let of = |pooled: f64| Calibration {
+            pooled,
+            scenarios: [("a".to_owned(), pooled)].into(),
+            geomean: 1.0,
+            again: 0,
+        };
+        assert!(of(0.3).is_worth_another() && !of(0.04).is_worth_another());
+        assert_eq!(of(0.02).beside(of(0.3), true).pooled, 0.02);
+        assert_eq!(of(0.4).beside(of(0.3), true).pooled, 0.3);
+        let mut kept = of(0.3);
+        let mut rounds = 0;
+        while kept.is_worth_another() {
+            kept = of(0.5).beside(kept, true);
+            rounds += 1;
+        }
+        assert_eq!((rounds, kept.pooled), (AGAIN, 0.3));
+        // Another set of scenarios is no second opinion.
+        assert_eq!(of(0.4).beside(of(0.3), false).pooled, 0.4);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `check`: is the problem itself strong enough to prove anything?
 
 use crate::bench::Bench;
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, UNSTEADY};
 use crate::check_outputs::OutputCheck;
 use crate::compare;
-use crate::evaluate::{EvaluateError, UNSTEADY};
+use crate::evaluate::EvaluateError;
 use crate::event::Sink;
 use crate::measure::MeasureError;
 use crate::oracle::{FIXED_CONSTANTS, Oracle};

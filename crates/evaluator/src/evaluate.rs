@@ -1,7 +1,7 @@
 //! One evaluation: build → inspect → check and time → judge.
 
 use crate::audit;
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, UNSTEADY};
 use crate::event::{Event, Sink};
 use crate::judge::{self, Terms};
 use crate::measure::{MeasureError, Measurer};
@@ -22,9 +22,6 @@ use kernelseek_device::topology::CpuIdentity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// A spread of the seed against itself from which on it hides what is to be measured.
-pub(crate) const UNSTEADY: f64 = 0.05;
 
 /// Why there is no verdict at all.
 #[derive(Debug, thiserror::Error)]
@@ -466,7 +463,7 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
         .or_else(|| {
             (verdict.word == Word::Unresolved).then(|| {
                 if verdict.aa_spread > UNSTEADY {
-                    // The spread is kept from the run that measured it, and no later evaluation narrows it.
+                    // It is measured again a few times by itself, and then kept.
                     "run `kernelseek check` when the machine is quieter: the seed's spread against itself was measured \
                      while it was busy, and widens every interval"
                         .to_owned()

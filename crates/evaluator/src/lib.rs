@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod bench;
+mod calibrating;
 pub mod calibration;
 pub mod check;
 mod check_outputs;

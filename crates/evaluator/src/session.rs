@@ -1,8 +1,6 @@
 //! Everything an evaluation stands on, prepared: the problem, the toolchain, the builds, the bench.
 
 use crate::bench::{Artifact, Bench};
-use crate::calibration::Calibration;
-use crate::evaluate;
 use crate::event::{Event, Side, Sink};
 use crate::kernel_files;
 use crate::measure::MeasureError;
@@ -109,7 +107,7 @@ impl SessionError {
 pub struct Session {
     /// The problem.
     pub files: ProblemFiles,
-    settings: Settings,
+    pub(crate) settings: Settings,
     candidate_path: Option<PathBuf>,
     toolchain: Toolchain,
     header_folder: PathBuf,
@@ -491,66 +489,6 @@ impl Session {
         let identity = serde_json::to_string(&CpuIdentity::read()).unwrap_or_default();
         let key = blake3::hash(identity.as_bytes()).to_hex();
         self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]))
-    }
-
-    /// The seed's spread against itself: kept from before, measured now, or assumed for a quick evaluation.
-    ///
-    /// # Errors
-    /// When the seed fails.
-    pub fn calibration(
-        &self,
-        bench: &Bench,
-        cases: &[Case],
-        sink: &mut dyn Sink,
-    ) -> Result<Calibration, SessionError> {
-        let kept = Calibration::load(&self.calibration_file(bench));
-        if let Some(kept) = kept
-            && (kept.covers(cases.iter().map(|c| c.id.as_str())) || !self.settings.calibrate)
-        {
-            return Ok(kept);
-        }
-        if !self.settings.calibrate {
-            return Ok(Calibration {
-                pooled: crate::calibration::PRIOR,
-                geomean: 1.0,
-                ..Calibration::default()
-            });
-        }
-        self.recalibrate(bench, cases, sink)
-    }
-
-    /// Measures the seed against itself and keeps the result.
-    ///
-    /// # Errors
-    /// When the seed fails.
-    pub fn recalibrate(
-        &self,
-        bench: &Bench,
-        cases: &[Case],
-        sink: &mut dyn Sink,
-    ) -> Result<Calibration, SessionError> {
-        sink.on(&Event::Calibrating { scenarios: cases.len() });
-        let file = self.calibration_file(bench);
-        let mut calibration = evaluate::calibrate(bench, &self.settings, cases.to_vec(), sink)
-            .map_err(|e| SessionError::Calibration(Box::new(e)))?;
-        if let Some(kept) = Calibration::load(&file) {
-            calibration.absorb(kept);
-        }
-        calibration.save(&file);
-        Ok(calibration)
-    }
-
-    fn calibration_file(&self, bench: &Bench) -> PathBuf {
-        let mut hasher = blake3::Hasher::new();
-        for part in [
-            self.files.hash.as_str(),
-            bench.seed.hash(),
-            &serde_json::to_string(&self.settings.mode).unwrap_or_default(),
-            &serde_json::to_string(&CpuIdentity::read()).unwrap_or_default(),
-        ] {
-            hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
-        }
-        Calibration::file(&self.settings.state_dir, &hasher.finalize().to_hex()[..24])
     }
 
     /// Whether the candidate's sources changed while they were being evaluated.

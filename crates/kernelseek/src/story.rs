@@ -57,12 +57,13 @@ pub(crate) struct Story {
     agent: String,
     doing: String,
     fenced: Option<bool>,
-    clauses: bool,
+    /// What the agent said last.
+    words: String,
 }
 
 impl Story {
     pub(crate) fn new(style: Style) -> Self {
-        Self { style, agent: "agent".to_owned(), doing: String::new(), fenced: None, clauses: false }
+        Self { style, agent: "agent".to_owned(), doing: String::new(), fenced: None, words: String::new() }
     }
 
     /// What is going on now, for a line that is redrawn.
@@ -171,7 +172,11 @@ impl Story {
                 self.doing = format!("{} runs {command}", self.agent);
                 Vec::new()
             }
-            Heard::Words(text) => vec![Entry::new(style.strong("“"), text.clone())],
+            Heard::Words(text) => {
+                self.words.clone_from(text);
+                vec![Entry::new(style.strong("“"), text.clone())]
+            }
+            Heard::Finished(text) if *text == self.words => Vec::new(),
             Heard::Finished(text) => vec![Entry::new(style.faint("·"), style.faint(text))],
             Heard::Broken(text) => vec![Entry::new(style.bad("✗"), text.clone())],
         }
@@ -218,9 +223,19 @@ impl Story {
         }
         let mut entry = Entry::new(style.bad("■"), format!("{}: {first}", style.bad("stop refused")));
         if let Some(judgement) = &decision.judgement {
+            let mut told: Vec<(&str, &str)> = Vec::new();
             for clause in judgement.unmet() {
-                let misses: Vec<String> = clause
+                // A scenario that is wrong misses every clause; why is said once.
+                let fresh: Vec<_> = clause
                     .misses
+                    .iter()
+                    .filter(|m| !told.contains(&(m.scenario.as_str(), m.message.as_str())))
+                    .collect();
+                if fresh.is_empty() && !clause.misses.is_empty() {
+                    entry = entry.and(format!("`{}` — the same", clause.clause));
+                    continue;
+                }
+                let misses: Vec<String> = fresh
                     .iter()
                     .take(NAMED)
                     .map(|m| {
@@ -231,7 +246,8 @@ impl Story {
                         }
                     })
                     .collect();
-                let more = clause.misses.len().saturating_sub(NAMED);
+                told.extend(fresh.iter().map(|m| (m.scenario.as_str(), m.message.as_str())));
+                let more = fresh.len().saturating_sub(NAMED);
                 let more = if more > 0 { format!("; and {more} more") } else { String::new() };
                 entry = entry.and(format!("`{}` — {}{more}", clause.clause, misses.join("; ")));
             }
@@ -241,12 +257,11 @@ impl Story {
         entries
     }
 
-    fn counted(&mut self, outcome: &Outcome) -> Vec<Entry> {
+    fn counted(&self, outcome: &Outcome) -> Vec<Entry> {
         let style = self.style;
         let mut entries: Vec<Entry> = outcome.verdict.iter().map(|v| verdict(v, style)).collect();
         let mark = if outcome.met { style.good("■") } else { style.bad("■") };
         entries.push(Entry::new(mark, outcome.reason.clone()));
-        self.clauses = true;
         entries
     }
 }

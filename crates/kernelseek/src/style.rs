@@ -23,7 +23,7 @@ impl Style {
         self.paint("2", text)
     }
     pub(crate) fn note(self, text: &str) -> String {
-        self.paint("36", text)
+        self.paint("35", text)
     }
     pub(crate) fn strong(self, text: &str) -> String {
         self.paint("1", text)

@@ -63,7 +63,8 @@ fn rows(verdict: &Verdict, style: Style, width: usize) -> String {
     let pick = |row: &[String]| -> Vec<String> { kept.iter().map(|i| row[*i].clone()).collect() };
     let header: Vec<&str> = kept.iter().map(|i| HEADER[*i]).collect();
     let numeric: Vec<bool> = kept.iter().map(|i| NUMERIC[*i]).collect();
-    let mut table = table::plain(width.saturating_sub(2), &header, &numeric);
+    // The gap behind the last column is cut off again.
+    let mut table = table::plain(width, &header, &numeric);
     for row in &rows {
         table.add_row(pick(row));
     }

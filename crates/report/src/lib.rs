@@ -20,6 +20,6 @@ pub use gather::{Material, gather};
 pub use limits::Limit;
 pub use markdown::markdown;
 pub use model::{
-    Chosen, FORMAT, Goal, Identity, Machine, Point, Questions, Report, Setting, Source, State, Subject, Tally,
+    Chosen, FORMAT, Goal, Identity, Machine, Point, Questions, Report, Setting, State, Subject, Tally,
 };
 pub use story::{Answer, Attempt, Event, Line, Outcome, Stated};

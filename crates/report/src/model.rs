@@ -259,9 +259,6 @@ pub struct Questions {
     pub silences: u64,
 }
 
-/// A file of the subject's with its hash, as `reproduce` names it.
-pub type Source = KeptFile;
-
 impl Report {
     /// Whether an agent was led when the subject was measured.
     #[must_use]
@@ -269,7 +266,7 @@ impl Report {
         self.subject.as_ref().is_some_and(|s| s.led)
     }
 
-    /// The promotion that made the incumbent, as a point of the course.
+    /// The incumbent's aggregate as the course ends with it; 1 for the seed.
     #[must_use]
     pub fn best(&self) -> f64 {
         self.course.last().map_or(1.0, |p| p.incumbent)

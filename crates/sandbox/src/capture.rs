@@ -53,7 +53,9 @@ impl Default for OutputBounds {
 
 /// Takes what a process prints as it comes. It must not block: whoever prints would be held up.
 #[derive(Clone)]
-pub struct Tee(Arc<dyn Fn(&[u8]) + Send + Sync>);
+pub struct Tee(Arc<Take>);
+
+type Take = dyn Fn(&[u8]) + Send + Sync;
 
 impl Tee {
     /// Hands every piece to `take`.

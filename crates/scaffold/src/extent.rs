@@ -54,23 +54,60 @@ fn varying(poly: &Polynomial) -> Option<Vec<(Symbol, Polynomial)>> {
     Some(out)
 }
 
-fn positive(poly: &Polynomial) -> Option<Polynomial> {
-    if poly.never_negative() {
-        return Some(poly.clone());
+/// Lengths of the loops around the accesses: at least 1 wherever anything is accessed, whatever they are made of.
+struct Running(Vec<Polynomial>);
+
+impl Running {
+    fn around(accesses: &[&Access], ranges: &Ranges) -> Self {
+        let symbols = accesses.iter().filter_map(|a| a.at.as_ref()).flat_map(Polynomial::symbols);
+        let trips = symbols.filter_map(|s| match s {
+            Symbol::Ranging(n) => ranges.trips(n),
+            _ => None,
+        });
+        Self(trips.filter(|t| t.is_known() && t.constant().is_none()).collect())
     }
-    poly.times(&(-1).into()).filter(Polynomial::never_negative)
+
+    /// Whether the polynomial is never negative, as a product of these lengths and of what is never negative anyway.
+    fn never_negative(&self, poly: &Polynomial) -> bool {
+        poly.never_negative()
+            || self.0.iter().any(|length| {
+                poly.divide_exactly(length)
+                    .is_some_and(|rest| rest.degree() < poly.degree() && self.never_negative(&rest))
+            })
+    }
+
+    fn at_least(&self, a: &Polynomial, b: &Polynomial) -> bool {
+        a.at_least(b)
+            || a.divide_exactly(b).is_some_and(|times| {
+                // A whole number that is never negative, and not 0 where the loops run.
+                self.0.contains(&times) || (!times.is_zero() && self.never_negative(&times))
+            })
+    }
+
+    /// Those that the polynomial needs to make sense.
+    fn used_in(&self, poly: &Polynomial) -> Vec<Polynomial> {
+        self.0.iter().filter(|l| !l.never_negative() && poly.divide_exactly(l).is_some()).cloned().collect()
+    }
 }
 
-fn strides(poly: &Polynomial) -> Option<Vec<Polynomial>> {
-    let set: BTreeSet<Polynomial> = varying(poly)?.iter().map(|(_, c)| positive(c)).collect::<Option<_>>()?;
+fn positive(poly: &Polynomial, running: &Running) -> Option<Polynomial> {
+    if running.never_negative(poly) {
+        return Some(poly.clone());
+    }
+    poly.times(&(-1).into()).filter(|p| running.never_negative(p))
+}
+
+fn strides(poly: &Polynomial, running: &Running) -> Option<Vec<Polynomial>> {
+    let set: BTreeSet<Polynomial> =
+        varying(poly)?.iter().map(|(_, c)| positive(c, running)).collect::<Option<_>>()?;
     let mut all: Vec<Polynomial> = set.into_iter().filter(|s| !s.is_zero()).collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.degree()));
     // An order that cannot be proved is none.
     for i in 0..all.len() {
         for j in i + 1..all.len() {
-            if all[j].at_least(&all[i]) {
+            if running.at_least(&all[j], &all[i]) && all[j] != all[i] && !running.at_least(&all[i], &all[j]) {
                 all.swap(i, j);
-            } else if !all[i].at_least(&all[j]) {
+            } else if !running.at_least(&all[i], &all[j]) {
                 return None;
             }
         }
@@ -79,9 +116,10 @@ fn strides(poly: &Polynomial) -> Option<Vec<Polynomial>> {
 }
 
 fn grid(accesses: &[&Access], ranges: &Ranges) -> Option<Axes> {
+    let running = Running::around(accesses, ranges);
     let mut steps: Vec<Polynomial> = Vec::new();
     for poly in accesses.iter().filter_map(|a| a.at.as_ref()) {
-        let own = strides(poly)?;
+        let own = strides(poly, &running)?;
         if own.len() > steps.len() {
             steps = own;
         }
@@ -140,6 +178,9 @@ fn grid(accesses: &[&Access], ranges: &Ranges) -> Option<Axes> {
                 None => out.sure = false,
             }
         }
+    }
+    for length in steps.iter().flat_map(|s| running.used_in(s)) {
+        out.needs.push((length, one.clone()));
     }
     for axis in 1..rank {
         let room = steps[axis - 1].divide_exactly(&steps[axis])?;

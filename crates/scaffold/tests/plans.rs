@@ -74,6 +74,16 @@ fn shapes_and_roles_from_subscripts_and_loops() {
                     for (int p = 0; p < k; p++) c[i * n + j] += a[i * k + p] * b[p * n + j]; } }",
             "a varying f64 (m, k); b varying f64 (k, n); c output f64 (m, n); m n k",
         ),
+        // The valid part of a convolution: the width of the output is a difference, and at least 1 where the loops run.
+        (
+            "void conv(const float *in, const float *w, float *out, int height, int width, int kh, int kw) {
+                int oh = height - kh + 1, ow = width - kw + 1;
+                for (int y = 0; y < oh; y++) for (int x = 0; x < ow; x++) { float sum = 0;
+                    for (int i = 0; i < kh; i++) for (int j = 0; j < kw; j++)
+                        sum += in[(y + i) * width + x + j] * w[i * kw + j];
+                    out[y * ow + x] = sum; } }",
+            "in varying f32 (height, width); w varying f32 (kh, kw); out output f32 (height - kh + 1, width - kw + 1); height width kh kw",
+        ),
         // A row pointer, a last row that is read from its end.
         (
             "void rev(const float *x, float *y, long rows, long cols) { for (long r = 0; r < rows; ++r) {

@@ -67,7 +67,7 @@ pub(crate) fn take(
     let waiting = Arc::new(AtomicUsize::new(0));
     let mut env = place.env.clone();
     env.extend(job.invocation.env.clone());
-    env.insert(crate::protocol::SOCKET.into(), socket.clone().into());
+    env.insert(crate::protocol::SOCKET.into(), socket.into());
     env.insert("TMPDIR".into(), ground.temporary.0.clone().into());
     let mut write = vec![place.site.folder.clone(), ground.temporary.0.clone()];
     write.extend(place.write.iter().cloned().chain(job.invocation.write.iter().cloned()));
@@ -211,13 +211,15 @@ fn told(happening: Happening) -> Told {
     })
 }
 
+/// Passes on what has arrived to whoever watches; the last time for good.
+type Tick<'a> = dyn for<'w> FnMut(&'w mut (dyn FnMut(Watched) + 'w), bool) + 'a;
 type Attended = (String, usize, (String, String));
 
 /// Waits for the agent's end, its deadline or a person, and for the end of everything that it started.
 fn attend(
     mut agent: Agent,
     job: &Job<'_>,
-    tick: &mut dyn FnMut(&mut dyn FnMut(Watched), bool),
+    tick: &mut Tick<'_>,
     watch: &mut dyn FnMut(Watched),
 ) -> Result<Attended, SupervisorError> {
     let start = Instant::now();

@@ -270,6 +270,23 @@ fn a_ratio_that_is_no_number_meets_nothing() {
     }
 }
 
+/// A kernel file that was not there when the sources were evaluated makes another candidate of them.
+#[test]
+fn a_kernel_file_that_appears_makes_other_sources() {
+    let chapter = all().find(|(_, s)| s.file().contains("stop-with-the-goal-unmet"));
+    let (chapter, story) = chapter.unwrap();
+    let world = story.told(chapter.folder).world();
+    let facts = world.board.evaluations.last().unwrap().facts.clone();
+    let source = facts.sources.first().cloned().unwrap();
+    let mut hash = |path: &str| (path == source.path).then(|| source.hash.clone());
+    assert!(kernelseek_campaign::speaks_for(&facts, &mut hash));
+    let mut appeared = |path: &str| {
+        assert!(path == source.path || path == "kernel.toml", "{path}");
+        Some(source.hash.clone())
+    };
+    assert!(!kernelseek_campaign::speaks_for(&facts, &mut appeared));
+}
+
 /// What the stories say about stops is what the decision says.
 #[test]
 fn the_stories_stop_as_it_is_decided() {
@@ -287,7 +304,7 @@ fn the_stories_stop_as_it_is_decided() {
             let running = (!world.board.unfinished.is_empty()).then_some(&busy);
             let changes = if stop.rule == "stale" { std::slice::from_ref(&change) } else { &[] };
             let scene = world.scene().unwrap();
-            let same = |_: &str| current.as_ref().map(|s| s.hash.clone());
+            let same = |path: &str| current.as_ref().filter(|s| s.path == path).map(|s| s.hash.clone());
             let decision = |hash_of: &dyn Fn(&str) -> Option<String>| {
                 scene.stop(&Situation { changes, running, hash_of })
             };

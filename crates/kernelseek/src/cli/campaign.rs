@@ -216,6 +216,8 @@ pub struct Demo {
 pub enum AgentArg {
     /// Plays recorded edits; needs no model.
     Replay,
+    /// Searches declared tunables and allowed flags; needs no model.
+    Tuner,
 }
 
 /// `agent`.
@@ -229,6 +231,15 @@ pub struct AgentEntry {
 /// Entries of the built-in agents.
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
+    /// Searches tunables and flags
+    Tuner {
+        /// Evaluations at most
+        #[arg(long, value_name = "N")]
+        evaluations: usize,
+        /// Seconds at most
+        #[arg(long, value_name = "S")]
+        seconds: f64,
+    },
     /// Plays recorded edits
     Replay {
         /// Folder with the recording

@@ -12,6 +12,7 @@ use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::settings::{Mode, Tier};
 use kernelseek_supervisor::protocol::{AskKind, Reply};
 use kernelseek_supervisor::{Request, SupervisorError, client};
+use kernelseek_tuning::Budget;
 use std::path::{Path, PathBuf};
 
 /// How long an evaluation waits for another, in seconds.
@@ -23,6 +24,10 @@ pub(crate) fn run(entry: &AgentEntry, printer: &Printer) -> Result<u8, CommandEr
             .with_hint("start it with `kernelseek run --agent NAME`")
     })?;
     match &entry.command {
+        AgentCommand::Tuner { evaluations, seconds } => {
+            let budget = Budget { evaluations: *evaluations, seconds: *seconds };
+            return super::tuner::run(&socket, budget, printer);
+        }
         AgentCommand::Replay { recording: folder, session } => {
             let script = recording(folder)?;
             let from = session.as_deref().and_then(|s| s.parse().ok()).unwrap_or(0);

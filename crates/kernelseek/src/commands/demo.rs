@@ -240,8 +240,14 @@ fn why_not(outcome: &Outcome) -> Vec<String> {
         lines.push(outcome.reason.clone());
         return lines;
     };
+    let mut told: Vec<&str> = Vec::new();
     for clause in goal.unmet() {
         let first = clause.misses.first();
+        if first.is_some_and(|m| told.contains(&m.message.as_str())) {
+            lines.push(format!("`{}`: for the same reason.", clause.clause));
+            continue;
+        }
+        told.extend(first.map(|m| m.message.as_str()));
         let name = first.map_or_else(String::new, |m| {
             let name = if m.scenario.is_empty() { String::new() } else { format!("{}: ", m.scenario) };
             format!(" ({name}{})", m.message)

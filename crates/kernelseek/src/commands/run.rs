@@ -16,6 +16,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+/// What the tuner may spend where nothing limits the run.
+const TUNER_SECONDS: f64 = 300.0;
+const TUNER_EVALUATIONS: usize = 60;
+/// Share of a run's time that the tuner spends.
+const TUNER_SHARE: f64 = 0.8;
 /// Turns of an agent that nothing else limits.
 const TURNS: u32 = 20;
 
@@ -67,6 +72,7 @@ fn agent(args: &Run, place: &Place) -> Result<Option<Box<dyn Agent>>, CommandErr
     Ok(match args.agent {
         None if args.turns.is_none() => None,
         None => CommandAgent::new(args.command.clone()).map(|a| Box::new(a) as Box<dyn Agent>),
+        Some(AgentArg::Tuner) => Some(Box::new(tuner(program, args.minutes))),
         Some(AgentArg::Replay) => {
             let folder = args.recording.as_ref().ok_or_else(|| {
                 CommandError::new(Kind::Usage, "`--agent replay` plays a recording, and none was named")
@@ -77,6 +83,21 @@ fn agent(args: &Run, place: &Place) -> Result<Option<Box<dyn Agent>>, CommandErr
             Some(Box::new(replay(program, folder)?))
         }
     })
+}
+
+/// The built-in agent that searches tunables and flags.
+fn tuner(program: std::path::PathBuf, minutes: Option<f64>) -> BuiltIn {
+    // It ends by itself before the run's time is over, so that its best is in the workspace and not a trial.
+    let seconds = minutes.map_or(TUNER_SECONDS, |m| 60.0 * m * TUNER_SHARE);
+    let args = [
+        "agent",
+        "tuner",
+        "--evaluations",
+        &TUNER_EVALUATIONS.to_string(),
+        "--seconds",
+        &seconds.to_string(),
+    ];
+    BuiltIn::new("tuner", program, args.map(Into::into).to_vec(), Resume::Never)
 }
 
 /// The built-in agent that plays the recording in `folder`.

@@ -125,6 +125,7 @@ fn a_read_only_state_folder_is_read_and_says_what_to_do() {
         step status kernelseek status
         step goal kernelseek goal
         step log kernelseek log --json --number 0
+        step report kernelseek report
         step hook kernelseek hook-decision
         step export kernelseek export whole.jsonl
         step again kernelseek eval --quick
@@ -132,7 +133,7 @@ fn a_read_only_state_folder_is_read_and_says_what_to_do() {
         step run kernelseek run -- true
     "#;
     let Some(step) = in_namespaces(&stand, script) else { return };
-    for name in ["seal", "eval", "status", "goal", "hook", "export"] {
+    for name in ["seal", "eval", "status", "goal", "report", "hook", "export"] {
         assert_eq!(step(name).code, 0, "{name}: {}", step(name).err);
     }
     assert_eq!(rows(&step("log")), rows(&step("before")));

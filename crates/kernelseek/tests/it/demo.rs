@@ -47,17 +47,21 @@ fn another_edit_makes_another_story() {
     for part in [remembered, "[correct.remembered]", "Caught: every timed call", "stop refused", "UNMET"] {
         assert!(ran.stdout.contains(part), "{part}\n{}", ran.snapshot());
     }
-    assert!(!ran.stdout.contains("promoted"), "{}", ran.snapshot());
+    assert!(!ran.stdout.contains("▲ promoted"), "{}", ran.snapshot());
 
     let wrong = play(&demo().join("replay/swaps/wrong.c"), |_| true);
     assert_eq!(wrong.code, 1, "{}", wrong.snapshot());
     assert!(wrong.stdout.contains("[correct.reference]"), "{}", wrong.snapshot());
-    assert!(!wrong.stdout.contains("Caught") && !wrong.stdout.contains("promoted"), "{}", wrong.snapshot());
+    assert!(!wrong.stdout.contains("Caught") && !wrong.stdout.contains("▲ promoted"), "{}", wrong.snapshot());
 
     // Correct, but slower: nothing fails, nothing is promoted, and every scenario is named as missing.
     let slower = play(&demo().join("replay/swaps/slower.c"), |ran| !ran.stdout.contains("UNPROVEN"));
     assert_eq!(slower.code, 1, "{}", slower.snapshot());
-    assert!(!slower.stdout.contains("FAIL") && !slower.stdout.contains("promoted"), "{}", slower.snapshot());
+    assert!(
+        !slower.stdout.contains("FAIL") && !slower.stdout.contains("▲ promoted"),
+        "{}",
+        slower.snapshot()
+    );
     assert!(slower.stdout.contains("`geomean speedup >= 2`"), "{}", slower.snapshot());
 
     let honest = play(&demo().join("replay/swaps/honest.c"), |ran| ran.stdout.contains("▲ promoted"));

@@ -32,7 +32,7 @@ fn by(s: &Subject) -> String {
     let what = match s.purpose {
         Purpose::Final => "the supervisor's own full evaluation, made after the agent had left".to_owned(),
         Purpose::Confirm => {
-            format!("the second, independent measurement of a candidate ({})", inline(&s.tier))
+            format!("the second, independent measurement of a candidate, {} tier", inline(&s.tier))
         }
         _ => format!("a {} evaluation", inline(&s.tier)),
     };

@@ -113,8 +113,14 @@ pub(super) fn numbers(plan: &mut Plan, leaves: &Leaves, seen: &Seen, axes: &BTre
 fn real(name: &str) -> (String, String) {
     let lower = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| lower.contains(w));
+    let is = |words: &[&str]| words.iter().any(|w| lower == *w || lower.starts_with(&format!("{w}_")));
     let value = if has(&["eps"]) {
         "1e-5"
+    } else if is(&["lo", "low", "min", "lower", "floor"]) {
+        // Bounds that are equal leave nothing to compute.
+        "-1.0625"
+    } else if is(&["hi", "high", "max", "upper", "ceil"]) {
+        "1.1875"
     } else if has(&["alpha"]) {
         "1.3125"
     } else if has(&["beta", "momentum", "decay"]) {

@@ -124,13 +124,18 @@ pub(crate) fn problem(plan: &Plan, scenarios: &[Scenario], about: &About<'_>) ->
     out
 }
 
+/// A count of operations that is longer than this tells nobody anything.
+const LONGEST_COUNT: usize = 60;
+
 fn cost(out: &mut String, plan: &Plan) {
     let (Some(flops), Some(bytes)) = (touched(plan), bytes(plan)) else { return };
     out.push_str("\n[cost]\n");
     let counted = plan
         .operations
         .as_ref()
-        .map_or_else(String::new, |o| format!("; the source does about {}", o.text()));
+        .map(Polynomial::text)
+        .filter(|text| text.len() <= LONGEST_COUNT)
+        .map_or_else(String::new, |text| format!("; the source does about {text}"));
     let _ = writeln!(
         out,
         "# CHECK flops: one an element, surely not too many{counted}.\n# A candidate that is faster than the cost allows is called impossible: count only what no method can avoid."
