@@ -22,4 +22,5 @@ mod widen;
 
 pub use render::campaign;
 pub use scaffold::{Guess, Reference, Request, Scaffold, guesses, scaffold};
+pub use scenario::without;
 pub use syntax::{LONGEST, Language};

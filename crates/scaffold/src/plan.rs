@@ -162,6 +162,18 @@ pub(crate) fn plan(
         let (mut shape, stride, more) =
             shape_of(leaf, *passed, found, declared.get(index).and_then(Option::as_ref));
         guesses.extend(more);
+        if *passed == Passed::Span
+            && let Some(reach) = found.and_then(reach)
+        {
+            let own = format!("{}_size", leaf.name);
+            if seen.bounds.contains(&own) {
+                plan.needs.push((Polynomial::size(&own), reach));
+            } else {
+                guesses.retain(|g| !g.starts_with("shape"));
+                guesses.push("shape: the span is as long as the body reaches".to_owned());
+                shape = vec![Some(reach)];
+            }
+        }
         if role != Role::Output
             && let Some(Some(first)) = shape.first_mut()
             && let Some(whole) = rounded_up(first)
@@ -304,6 +316,12 @@ fn role_of(constant: bool, used: Use, escaped: Option<&String>, leaf: &Leaf) -> 
             (Role::Output, vec![format!("output: `{name}` is not const, and the body was not seen using it")])
         }
     }
+}
+
+/// How many elements are reached, if that is known.
+fn reach(axes: &Axes) -> Option<Polynomial> {
+    let known = axes.dense && axes.sure;
+    known.then(|| axes.extents.iter().try_fold(Polynomial::from(1), |p, e| p.times(e.as_ref()?))).flatten()
 }
 
 /// `n` for `n - 1`: the inside of an array that has a border.

@@ -41,6 +41,9 @@ pub(crate) fn role(accesses: &[&Access], axes: Option<&Axes>, ranges: &Ranges) -
         if written_before(access, before.collect::<Vec<_>>().as_slice(), &writes, ranges) {
             continue;
         }
+        if axes.is_some_and(|axes| settled[..index].iter().any(|w| fills(w, access, axes, ranges))) {
+            continue;
+        }
         match (&access.at, settled[..index].iter().any(|a| a.does == Does::Write)) {
             (Some(_), false) => return Use::ReadsFirst,
             _ => unsure = true,
@@ -54,6 +57,20 @@ pub(crate) fn role(accesses: &[&Access], axes: Option<&Axes>, ranges: &Ranges) -
         Some(_) if accesses.iter().all(|a| a.at.is_some()) => Use::WritesPart,
         // What cannot be followed is taken for a whole output: a missing write is found by `check`.
         _ => Use::Writes,
+    }
+}
+
+/// Whether a write, done with before the read, has gone over the whole tensor: `memset` before a histogram.
+fn fills(write: &Access, read: &Access, axes: &Axes, ranges: &Ranges) -> bool {
+    let apart = write.does == Does::Write
+        && write.conditions.is_empty()
+        && write.loops.first() != read.loops.first()
+        && axes.dense;
+    let elements = axes.extents.iter().try_fold(Polynomial::from(1), |p, e| p.times(e.as_ref()?));
+    let end = |end| write.at.as_ref().and_then(|at| ranges.extreme(at, end));
+    match (apart, elements, end(End::Low), end(End::High).and_then(|h| h.plus_number(1))) {
+        (true, Some(elements), Some(low), Some(high)) => low.is_zero() && high.at_least(&elements),
+        _ => false,
     }
 }
 

@@ -40,6 +40,14 @@ fn small(name: &str) -> Option<i64> {
     SMALL.iter().find(|(words, _)| words.contains(&plain)).map(|(_, value)| *value)
 }
 
+/// The lines of a scenario file without those of these ids; `None` if hardly any would be left.
+#[must_use]
+pub fn without(lines: &str, ids: &[&str]) -> Option<String> {
+    let is_one = |line: &str| ids.iter().any(|id| line.starts_with(&format!("{{\"id\": \"{id}\",")));
+    let kept: Vec<&str> = lines.lines().filter(|l| !is_one(l)).collect();
+    (kept.len() >= 3).then(|| kept.join("\n") + "\n")
+}
+
 /// The scenarios of a plan; none if no sizes make it work.
 #[must_use]
 pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
@@ -60,20 +68,6 @@ pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
     add("base".to_owned(), note.to_owned(), maker.values(|_| size, 0));
     let odd = |index: usize| prime_below(size - 3 * index as i64);
     add("odd".to_owned(), "primes: nothing divides".to_owned(), maker.values(odd, 0));
-    if big.len() > 1 {
-        for (own, field) in big.iter().enumerate().take(4) {
-            let long = |index: usize| if index == own { 4 * size + 1 } else { (size / 4).max(1) };
-            let note = format!("{} far larger than the rest", field.name);
-            add(format!("long_{}", field.name), note, maker.values(long, 0));
-        }
-        for (own, field) in big.iter().enumerate().take(4) {
-            let one = |index: usize| if index == own { 1 } else { size };
-            add(format!("one_{}", field.name), format!("{} is 1", field.name), maker.values(one, 0));
-        }
-    } else if !big.is_empty() {
-        add("half".to_owned(), "one more than half".to_owned(), maker.values(|_| size / 2 + 1, 0));
-        add("third".to_owned(), "a third, rounded down".to_owned(), maker.values(|_| size / 3, 0));
-    }
     if plan.fields.iter().any(|f| f.purpose == Purpose::Pitch) {
         add(
             "padded".to_owned(),
@@ -91,6 +85,21 @@ pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
             format!("CHECK {} is 0: a flag by the way it is used", flag.name),
             values,
         );
+    }
+    // Those with a size of 1 come last: `init` may take them out, and the lines before keep their numbers.
+    if big.len() > 1 {
+        for (own, field) in big.iter().enumerate().take(4) {
+            let long = |index: usize| if index == own { 4 * size + 1 } else { (size / 4).max(1) };
+            let note = format!("{} far larger than the rest", field.name);
+            add(format!("long_{}", field.name), note, maker.values(long, 0));
+        }
+        for (own, field) in big.iter().enumerate().take(4) {
+            let one = |index: usize| if index == own { 1 } else { size };
+            add(format!("one_{}", field.name), format!("{} is 1", field.name), maker.values(one, 0));
+        }
+    } else if !big.is_empty() {
+        add("half".to_owned(), "one more than half".to_owned(), maker.values(|_| size / 2 + 1, 0));
+        add("third".to_owned(), "a third, rounded down".to_owned(), maker.values(|_| size / 3, 0));
     }
     add("small".to_owned(), "a few dozen".to_owned(), maker.values(|i| 33 - 4 * (i as i64).min(4), 0));
     if let Some(values) = maker.smallest() {

@@ -9,6 +9,7 @@ use crate::types::Types;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tree_sitter::Node;
 
+mod call;
 mod expression;
 mod loops;
 mod statement;

@@ -208,6 +208,18 @@ fn shapes_and_roles_from_subscripts_and_loops() {
                 int k = 0; for (int64_t i = 0; i < n; i++) { c[i] = a[i]; k += b[i] > 3; } return k; }",
             "a varying u8 (n); b varying i32 (n); c output i16 (n); result output i32 (1); n",
         ),
+        // Cleared as a whole before anything is counted.
+        (
+            "#include <string.h>\nvoid hist(const unsigned char *x, int *bins, int n) { memset(bins, 0, 256 * sizeof(int));
+                for (int i = 0; i < n; i++) bins[x[i]]++; }",
+            "x varying u8 (n); bins output i32 (256); n",
+        ),
+        // A local array bounds a size, and a pointer that moves has the shape of what is known.
+        (
+            "void two(const float *x, float *y, int n) { float t[64]; for (int i = 0; i < n; i++) t[i] = *x++;
+                for (int i = 0; i < n; i++) y[i] = t[n - 1 - i]; }",
+            "x varying f32 (n); y output f32 (n); n",
+        ),
         // Clamped at the borders.
         (
             "void blur(const float *x, float *y, int n) { for (int i = 0; i < n; i++) { int l = i > 0 ? i - 1 : 0;
@@ -232,7 +244,7 @@ fn what_cxx_adds() {
         (
             "#include <span>\nvoid add(std::span<const float> x, std::span<float> y) { for (std::size_t i = 0; i < x.size(); ++i)
                 y[i] += x[i]; }",
-            "x varying f32 (x_size); y inout f32 (y_size); x_size y_size",
+            "x varying f32 (x_size); y inout f32 (x_size); x_size",
         ),
         (
             "void sum(const float *x, int n, float &total) { total = 0; for (int i = 0; i < n; ++i) total += x[i]; }",
@@ -309,6 +321,23 @@ fn names_that_would_collide_are_others() {
     let names: Vec<&str> = problem.fields.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["sum_arg", "id_arg"]);
     assert!(file(&made, "problem/seed.c").contains("call->sum_arg"));
+}
+
+#[test]
+fn sizes_that_the_code_relies_on_are_kept() {
+    let eight = "void f(const float *x, float *y, int n) { float t[64]; for (int i = 0; i < n; i += 8)
+        for (int k = 0; k < 8; k++) { t[0] = x[i + k]; y[i + k] = t[0]; } }";
+    let made = scaffold(&request("k.c", eight)).unwrap();
+    sound(&made);
+    for line in file(&made, "problem/cpu.jsonl").lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(value["n"].as_i64().unwrap() % 8, 0, "{line}");
+    }
+    let small =
+        "void f(const float *x, float *y, int n) { float t[64]; for (int i = 0; i < n; i++) t[i] = x[i];
+        for (int i = 0; i < n; i++) y[i] = t[i]; }";
+    let made = scaffold(&request("k.c", small)).unwrap();
+    assert_eq!(sound(&made).fields[0].max, Some(64.0));
 }
 
 #[test]

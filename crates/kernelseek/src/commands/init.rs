@@ -9,7 +9,7 @@ use crate::wrap::hanging;
 use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::check::CheckReport;
 use kernelseek_scaffold::closure::{Closure, closure};
-use kernelseek_scaffold::{LONGEST, Language, Reference, Request, Scaffold, scaffold};
+use kernelseek_scaffold::{LONGEST, Language, Reference, Request, Scaffold, scaffold, without};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,17 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
         printer.data(&written(&made, &name, &folder, printer));
     }
     let problem = folder.join("problem");
-    let checked = check::checked(&problem, None, &[], global, printer);
+    let mut checked = check::checked(&problem, None, &[], global, printer);
+    let dropped = checked.as_ref().map_or_else(|_| Vec::new(), degenerate);
+    if !dropped.is_empty() && drop_lines(&problem.join("cpu.jsonl"), &dropped)? {
+        if !printer.json {
+            let ids = dropped.join(", ");
+            let why = "with a size of 1 a trivial answer is right there, so nothing would be proved";
+            let first = format!("left out of {}: ", problem.join("cpu.jsonl").display());
+            printer.data(&format!("{}\n", hanging(&first, &format!("{ids}: {why}"), printer.width())));
+        }
+        checked = check::checked(&problem, None, &[], global, printer);
+    }
     let code = match &checked {
         Ok(report) if report.word == Word::Fail => exit::UNMET,
         Ok(_) => exit::OK,
@@ -60,6 +70,7 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
             "guesses": made.guesses.iter().map(|g| json!({
                 "file": g.file, "line": g.line, "text": g.text,
             })).collect::<Vec<_>>(),
+            "left_out": dropped,
             "check": report,
             "error": error,
             "next": next(&checked, &made, &folder).1,
@@ -87,6 +98,26 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
     }
     printer.data(&end);
     Ok(code)
+}
+
+/// Scenarios with a size of 1 that accept a trivial answer, where no other scenario does.
+fn degenerate(report: &CheckReport) -> Vec<String> {
+    let (small, other): (Vec<_>, Vec<_>) = report
+        .scenarios
+        .iter()
+        .filter(|s| !s.accepted.is_empty())
+        .map(|s| s.id.clone())
+        .partition(|id| id.starts_with("one_") || id == "ones" || id == "smallest");
+    if other.is_empty() { small } else { Vec::new() }
+}
+
+/// Takes scenarios out of a file; false if too few would be left.
+fn drop_lines(path: &Path, ids: &[String]) -> Result<bool, CommandError> {
+    let text = std::fs::read_to_string(path).map_err(|e| CommandError::file(path, &e))?;
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let Some(kept) = without(&text, &ids) else { return Ok(false) };
+    std::fs::write(path, kept).map_err(|e| CommandError::file(path, &e))?;
+    Ok(true)
 }
 
 /// The file and everything local that it includes.

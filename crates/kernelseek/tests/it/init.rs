@@ -148,6 +148,22 @@ fn a_wrong_guess_is_found_by_the_check() {
 }
 
 #[test]
+fn a_size_of_one_that_proves_nothing_is_left_out() {
+    let c = context("init");
+    c.write(
+        "rowsum.c",
+        "void rowsum(int m, int n, const float a[m][n], float s[m]) { for (int i = 0; i < m; i++) { s[i] = 0;
+            for (int j = 0; j < n; j++) s[i] += a[i][j]; } }",
+    )
+    .unwrap();
+    let made = init(&c, &["rowsum.c"], 0);
+    nothing_is_wrong(&made["check"]);
+    assert!(made["left_out"].as_array().unwrap().iter().any(|id| id == "one_n"), "{}", made["left_out"]);
+    let lines = std::fs::read_to_string(c.problem().join("rowsum/problem/cpu.jsonl")).unwrap();
+    assert!(!lines.contains("one_n") && lines.contains("one_m"), "{lines}");
+}
+
+#[test]
 fn what_cannot_be_read_is_named_with_the_way_out() {
     let c = context("init");
     for (name, text) in [
