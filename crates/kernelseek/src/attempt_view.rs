@@ -35,9 +35,16 @@ pub(crate) fn render(attempt: &Attempt, style: Style, width: usize) -> String {
         ));
     } else {
         text.push_str(&format!("goal: {} of {} clauses unmet\n", unmet.len(), goal.clauses.len()));
+        let mut told: Vec<(&str, &str)> = Vec::new();
         for clause in unmet.iter().take(MOST) {
             text.push_str(&format!("  {} {}\n", style.bad("✗"), clause.clause));
             if let Some(miss) = clause.misses.first() {
+                let this = (miss.scenario.as_str(), miss.message.as_str());
+                if told.contains(&this) {
+                    // What is wrong misses every clause; why is said once.
+                    continue;
+                }
+                told.push(this);
                 let name =
                     if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
                 text.push_str(&hanging("      ", &style.faint(&format!("{name}{}", miss.message)), width));

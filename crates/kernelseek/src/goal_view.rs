@@ -30,8 +30,16 @@ pub(crate) fn decision(decision: &StopDecision, style: Style, width: usize) -> S
 /// A judged goal.
 pub(crate) fn goal(judgement: &Judgement, style: Style, width: usize) -> String {
     let mut text = String::new();
+    let mut told: Vec<(&str, &str)> = Vec::new();
     for clause in &judgement.clauses {
         text.push_str(&line(clause, style));
+        let all = clause.misses.iter().map(|m| (m.scenario.as_str(), m.message.as_str()));
+        if clause.misses.len() > 1 && all.clone().all(|m| told.contains(&m)) {
+            // What is wrong misses every clause; why is said once.
+            text.push_str("      the same\n");
+            continue;
+        }
+        told.extend(all);
         for miss in clause.misses.iter().take(MOST) {
             let name = if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
             text.push_str(&hanging("      ", &format!("{name}{}", miss.message), width));

@@ -184,3 +184,28 @@ fn a_campaign_is_recorded_and_played_again() {
     assert_eq!(hashes(&again), hashes(&c));
     assert_eq!(hashes(&c).len(), 2);
 }
+
+#[test]
+fn the_tuner_leaves_a_kernel_alone_that_has_nothing_to_gain() {
+    let c = Campaigner::new(UNMET);
+    c.must(&["seal"]);
+    let ran = c.must(&["run", "--agent", "tuner"]);
+    assert!(ran.stdout.contains("there is nothing to tune: kernel.toml declares no tunable"), "{}", ran.snapshot());
+
+    let context = crate::context("tuning/worse");
+    let campaign = "format = 1\nname = \"worse\"\nproblem = \".\"\ncandidate = \"kernel.c\"\n[goal]\nclauses = \
+                    [\"every scenario correct\", \"every speedup >= 900\"]\n";
+    context.write("campaign.toml", campaign).unwrap();
+    let before = std::fs::read(context.problem().join("kernel.toml")).unwrap();
+    assert_eq!(context.run(&["seal"]).unwrap().code, 0);
+    let ran = context.run(&["run", "--agent", "tuner", "--json"]).unwrap();
+    assert_eq!(ran.code, 0, "{}", ran.snapshot());
+    let run = ran.json().unwrap();
+    assert_eq!(run["end"]["why"], "finished", "{}", ran.snapshot());
+    let words = run["end"]["words"].as_str().unwrap();
+    assert!(words.contains("the kernel is as it was") && !words.contains("faster than before"), "{words}");
+    assert_eq!(std::fs::read(context.problem().join("kernel.toml")).unwrap(), before);
+    assert!(!context.problem().join("kernel_routes.h").exists());
+    // It speaks of the whole grid at the end, so that its leaving can be judged.
+    assert!(ran.stderr.contains("stop refused"), "{}", ran.stderr);
+}
