@@ -63,6 +63,8 @@ fn another_edit_makes_another_story() {
         slower.snapshot()
     );
     assert!(slower.stdout.contains("`geomean speedup >= 2`"), "{}", slower.snapshot());
+    let said = ["is out of reach of these edits on this processor", "could not be told"];
+    assert!(said.iter().any(|s| slower.stdout.contains(s)), "{}", slower.snapshot());
 
     let honest = play(&demo().join("replay/swaps/honest.c"), |ran| ran.stdout.contains("▲ promoted"));
     assert!(!honest.stdout.contains("FAIL") && !honest.stdout.contains("Caught"), "{}", honest.snapshot());

@@ -190,7 +190,11 @@ fn the_tuner_leaves_a_kernel_alone_that_has_nothing_to_gain() {
     let c = Campaigner::new(UNMET);
     c.must(&["seal"]);
     let ran = c.must(&["run", "--agent", "tuner"]);
-    assert!(ran.stdout.contains("there is nothing to tune: kernel.toml declares no tunable"), "{}", ran.snapshot());
+    assert!(
+        ran.stdout.contains("there is nothing to tune: kernel.toml declares no tunable"),
+        "{}",
+        ran.snapshot()
+    );
 
     let context = crate::context("tuning/worse");
     let campaign = "format = 1\nname = \"worse\"\nproblem = \".\"\ncandidate = \"kernel.c\"\n[goal]\nclauses = \
