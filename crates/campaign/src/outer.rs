@@ -91,7 +91,7 @@ impl std::fmt::Display for End {
             Self::Barren { turns } => {
                 write!(f, "the agent evaluated nothing, stated nothing and answered nothing in {turns} turns")
             }
-            Self::Finished { words } => write!(f, "the agent has nothing more to do: {words}"),
+            Self::Finished { words } => write!(f, "the agent is done: {words}"),
             Self::Over { reason } => f.write_str(reason),
         }
     }

@@ -116,7 +116,10 @@ pub fn check(
 fn unsteady(calibration: &Calibration) -> Option<Finding> {
     (calibration.pooled > UNSTEADY).then(|| {
         Finding::new("check.unsteady", Severity::Warning, "two copies of the seed are far apart in time")
-            .with_evidence(format!("±{:.1} %: no interval will be narrower", 100.0 * calibration.pooled))
+            .with_evidence(format!(
+                "±{:.1} % over all scenarios: no interval will be narrower",
+                100.0 * calibration.pooled
+            ))
             .with_next(
                 "run `kernelseek check` again when the machine is quieter, or make the scenarios longer",
             )
@@ -198,7 +201,7 @@ fn check_scenario(
                 format!("the scenario accepts `{}`: {}", trivial.as_str(), trivial.reason()),
             )
             .with_next(
-                "change the inputs' distribution or tighten the tolerance until the trivial answer fails",
+                "give the scenario other sizes or inputs of another distribution, tighten the tolerance, or take the scenario out",
             ),
         );
     }

@@ -468,12 +468,30 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
                      while it was busy, and widens every interval"
                         .to_owned()
                 } else {
-                    "evaluate again when the machine is quieter".to_owned()
+                    too_short(&verdict).unwrap_or_else(|| "evaluate again when the machine is quieter".to_owned())
                 }
             })
         });
     verdict.seconds = start.elapsed().as_secs_f64();
     Evaluation { verdict, raw }
+}
+
+/// Calls shorter than this are rarely told apart on a shared machine, nanoseconds.
+const SHORT_NS: f64 = 5_000.0;
+
+/// What to do where only scenarios with very short calls are unresolved.
+fn too_short(verdict: &Verdict) -> Option<String> {
+    let unresolved = || verdict.scenarios.iter().filter(|s| s.word == Word::Unresolved);
+    let short = |s: &ScenarioVerdict| s.seed_ns.is_some_and(|ns| ns < SHORT_NS);
+    let first = unresolved().next()?;
+    let micros = first.seed_ns? / 1e3;
+    unresolved().all(short).then(|| {
+        format!(
+            "`{}` takes {micros:.1} µs, too short to tell here: give it larger sizes, or leave it out of the goal's \
+             speedup clauses",
+            first.id
+        )
+    })
 }
 
 /// The stage before the one that blocks; a candidate that was not built has passed none, which is shown as `built`

@@ -69,7 +69,11 @@ pub fn findings(state: &ScenarioState, floor: Option<f64>) -> Vec<Finding> {
     {
         findings.push(
             Finding::new("plausible.floor", Severity::Unproven, "a call was faster than this machine allows")
-                .with_evidence(format!("{:.2} µs measured, floor {:.2} µs", fastest / 1e3, floor / 1e3))
+                .with_evidence(format!(
+                    "the fastest call took {:.2} µs, the floor is {:.2} µs",
+                    fastest / 1e3,
+                    floor / 1e3
+                ))
                 .with_next("check the problem's cost model; if it is right, work is being skipped"),
         );
     }

@@ -238,9 +238,11 @@ pub enum ReferenceArg {
 /// `check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Folder with problem.toml
-    #[arg(default_value = ".")]
-    pub problem: PathBuf,
+    /// Folder with problem.toml [default: the current one, or the campaign's problem]
+    pub problem: Option<PathBuf>,
+    /// The same, as other commands name it
+    #[arg(long = "problem", short, value_name = "DIR", conflicts_with = "problem", hide = true)]
+    pub named: Option<PathBuf>,
     /// Scenario set [default: the problem's]
     #[arg(long, value_name = "NAME")]
     pub set: Option<String>,

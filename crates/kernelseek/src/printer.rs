@@ -106,6 +106,10 @@ impl Printer {
 }
 
 fn terminal_width() -> usize {
+    // Some terminals do not know their size and say 0.
     rustix::termios::tcgetwinsize(std::io::stdout())
-        .map_or(80, |size| usize::from(size.ws_col).clamp(40, 160))
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0)
+        .map_or(80, |columns| columns.clamp(40, 160))
 }

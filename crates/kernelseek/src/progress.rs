@@ -74,7 +74,7 @@ impl Sink for Progress {
             }
             Event::MeasuringPeaks => self.step("measuring this machine's peaks (once)".into(), true),
             Event::Calibrating { scenarios } => self.step(
-                format!("calibrating: the seed against itself on {scenarios} scenarios (once for each problem and device)"),
+                format!("calibrating: the seed against itself on {scenarios} scenarios (kept; again where a busy machine spoiled it)"),
                 true,
             ),
             Event::Referencing { scenario } => {

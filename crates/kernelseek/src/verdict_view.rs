@@ -110,7 +110,10 @@ fn row(s: &ScenarioVerdict) -> Vec<String> {
             Standing::Faster => {}
             Standing::Slower => notes.push("slower".to_owned()),
             Standing::Tie => notes.push("tie".to_owned()),
-            Standing::Unresolved => notes.push("unresolved".to_owned()),
+            Standing::Unresolved => {
+                let half = s.ratio.map_or(f64::NAN, |r| 100.0 * r.half_width());
+                notes.push(format!("unresolved, ±{half:.0} %"));
+            }
         }
     }
     let denied = s.findings.iter().any(|f| f.defence.starts_with("sandbox.denied"));
@@ -212,7 +215,8 @@ fn footer(verdict: &Verdict, style: Style) -> String {
         text.push_str(&format!("{} scenario{plural}: {}\n", verdict.scenarios.len(), parts.join(", ")));
     }
     if let Some(h) = &verdict.held_out {
-        let gap = h.gap.map_or_else(String::new, |g| format!(", gap {:+.1} %", 100.0 * g));
+        let gap =
+            h.gap.map_or_else(String::new, |g| format!(", gap {:+.1} % (visible over held-out)", 100.0 * g));
         text.push_str(&format!("held out: {} of {} passed{gap}\n", h.passed, h.drawn));
     }
     if let Some(tuned) = &verdict.tunables {

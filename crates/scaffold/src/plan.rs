@@ -30,6 +30,8 @@ pub(crate) struct Tensor {
     pub(crate) stride: Option<Vec<Polynomial>>,
     /// Generator, as TOML.
     pub(crate) generator: Option<String>,
+    /// Whether every call is known to touch all of it: an input that is read where the data says may be read in part.
+    pub(crate) whole: bool,
     /// What a person should check, with the reason.
     pub(crate) guesses: Vec<String>,
 }
@@ -206,6 +208,7 @@ pub(crate) fn plan(
             shape: shape.iter().map(|e| e.clone().unwrap_or_default()).collect(),
             stride,
             generator: None,
+            whole: role != Role::Varying || found.is_some_and(|axes| axes.sure),
             guesses,
         });
         if role != Role::Varying {
@@ -225,6 +228,7 @@ pub(crate) fn plan(
             shape: vec![1.into()],
             stride: None,
             generator: None,
+            whole: true,
             guesses: vec!["output: what the function returns, as a tensor of one element".to_owned()],
         });
     }

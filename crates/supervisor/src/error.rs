@@ -129,7 +129,7 @@ impl SupervisorError {
         let text = match self {
             Self::Ledger(error) => return error.hint().map(str::to_owned),
             Self::NoCampaign(_) => {
-                "write a campaign.toml beside the candidate; docs/guides/campaigns.md shows one"
+                "`kernelseek init FILE.c` makes a campaign from a kernel; or write a campaign.toml beside the candidate"
             }
             Self::Goal(_) => {
                 "conditions read the fields of the problem's scenarios, `id` and `tags`, and give true or false"

@@ -407,7 +407,11 @@ fn failed(s: &ScenarioVerdict) -> Miss {
     let mut message = why(s, "fails");
     let mut miss = Miss::new(&s.id, MissReason::Failed, "");
     if let Some(error) = s.worst_error.as_ref().filter(|e| e.ratio > 1.0) {
-        message = format!("{message}; its error is {:.1} × what is allowed", error.ratio);
+        message = if error.ratio < 1e5 {
+            format!("{message}; its error is {:.1} × what is allowed", error.ratio)
+        } else {
+            format!("{message}; its error is {:.0e} × what is allowed", error.ratio)
+        };
         (miss.reached, miss.needed) = (Some(1.0 / error.ratio), Some(1.0));
     }
     miss.message = message;

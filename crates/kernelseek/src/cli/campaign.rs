@@ -20,7 +20,7 @@ pub struct Seal {
     #[command(flatten)]
     pub here: Here,
     /// Why it is sealed again; needed if anything changed
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", alias = "reason")]
     pub because: Option<String>,
 }
 
@@ -172,13 +172,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR")]
     pub write: Vec<PathBuf>,
     /// An agent that takes turns: it is sent back with a question until the goal is met or a budget is spent
-    #[arg(
-        long,
-        value_enum,
-        value_name = "NAME",
-        conflicts_with = "command",
-        required_unless_present = "command"
-    )]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "command")]
     pub agent: Option<AgentArg>,
     /// Folder with a recording, for the agent `replay`
     #[arg(long, value_name = "DIR")]

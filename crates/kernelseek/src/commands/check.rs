@@ -1,7 +1,7 @@
 //! `check`.
 
 use crate::cli::{Check, Global};
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::style::Style;
@@ -11,16 +11,33 @@ use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::check::{self, CheckReport};
 use kernelseek_evaluator::session::Session;
 use kernelseek_evaluator::settings::Tier;
-use std::path::Path;
+use kernelseek_supervisor::Site;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &Check, global: &Global, printer: &mut Printer) -> Result<u8, CommandError> {
-    let report = checked(&args.problem, args.set.as_deref(), &args.scenario, global, printer)?;
+    let folder = problem(args)?;
+    let report = checked(&folder, args.set.as_deref(), &args.scenario, global, printer)?;
     if printer.json {
         printer.json(&report)?;
     } else {
         printer.data(&render(&report, printer));
     }
     Ok(if report.word == Word::Fail { exit::UNMET } else { exit::OK })
+}
+
+/// The folder that is meant: the one that was named, the current one, or the campaign's problem.
+fn problem(args: &Check) -> Result<PathBuf, CommandError> {
+    if let Some(named) = args.problem.as_ref().or(args.named.as_ref()) {
+        return Ok(named.clone());
+    }
+    let here = PathBuf::from(".");
+    if here.join("problem.toml").is_file() {
+        return Ok(here);
+    }
+    Site::find(&here)?.map(|site| site.problem()).ok_or_else(|| {
+        CommandError::new(Kind::Usage, "there is neither a problem.toml nor a campaign.toml here")
+            .with_hint("name the problem's folder: `kernelseek check DIR`")
+    })
 }
 
 /// Checks the problem in a folder.

@@ -198,8 +198,8 @@ fn write(folder: &Path, made: &Scaffold, sources: &[PathBuf], force: bool) -> Re
         return Err(CommandError::new(
             Kind::Usage,
             format!(
-                "{} exists already: {}",
-                if there.len() == 1 { "a file" } else { "files" },
+                "{} already: {}",
+                if there.len() == 1 { "a file exists" } else { "files exist" },
                 there.join(", ")
             ),
         )

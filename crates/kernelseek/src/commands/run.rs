@@ -31,6 +31,11 @@ pub(crate) fn run(args: &Run, global: &Global, printer: &mut Printer) -> Result<
     if args.minutes.is_some_and(|m| !(m.is_finite() && m > 0.0)) {
         return Err(CommandError::new(Kind::Usage, "`--minutes` is a number above 0"));
     }
+    if args.agent.is_none() && args.command.is_empty() {
+        return Err(CommandError::new(Kind::Usage, "no agent was named").with_hint(
+            "`kernelseek run --agent tuner`, or a command of your own: `kernelseek run -- COMMAND`",
+        ));
+    }
     let site = campaign::site(&args.here.folder)?;
     let base = settings::resolve(global, Tier::Default)?;
     let place = Place {
