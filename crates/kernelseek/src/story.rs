@@ -147,7 +147,8 @@ impl Story {
             return Vec::new();
         }
         if fenced {
-            let text = "behind a fence: it can write to the campaign's folder, and neither to the ledger nor to the goal";
+            let text =
+                "behind a fence: it can write to the campaign's folder; ledger and seal are out of its reach";
             return vec![Entry::new(self.style.faint("·"), self.style.faint(text))];
         }
         let missing: Vec<&str> =
