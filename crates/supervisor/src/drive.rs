@@ -159,6 +159,10 @@ impl Run<'_> {
             if next == Next::Evaluate {
                 let counted = count(&mut self.campaign, &self.ground.base, self.fenced, watch)?;
                 next = outer::after_evaluation(&course, &end, counted.met);
+                if counted.row.is_none() && !self.fenced {
+                    // No turn can change what the machine lacks.
+                    next = Next::End(End::Over { reason: counted.reason.clone() });
+                }
                 reason = unmet(&counted);
                 outcome = Some(counted);
             }
