@@ -177,11 +177,12 @@ impl SelftestRecord {
         }
         for trial in self.hostile.iter().filter(|t| !(t.as_expected && t.next_right && t.in_time)) {
             misses.push(format!(
-                "{} round {}: {} {}{}{}",
+                "{} round {}: {} {}{}{}{}",
                 trial.candidate,
                 trial.round,
                 trial.word,
                 trial.defences.join(" "),
+                if trial.as_expected { "" } else { ", which is not expected" },
                 if trial.in_time { "" } else { ", late" },
                 if trial.next_right {
                     String::new()
