@@ -1,14 +1,13 @@
 //! Reading `campaign.toml`, with the place of everything that is wrong in it.
 
 use super::{Budget, CampaignFile, FORMAT, Questions, Retention, Thresholds};
-use crate::diagnostic::{Collector, Diagnostic, Diagnostics, Source};
+use crate::diagnostic::{Collector, Diagnostic, Diagnostics};
 use crate::goal::{Clause, Goal, Metric};
 use crate::kernel_file::flags;
-use crate::problem::document::{Item, Table};
+use crate::problem::document::{self, Item, Table};
 use std::ops::RangeInclusive;
 use std::path::{Component, Path};
 use std::time::Duration;
-use toml::de::DeTable;
 
 /// Longest file in bytes.
 const LONGEST_FILE: usize = 1 << 20;
@@ -34,23 +33,7 @@ const KEYS: [&str; 11] = [
 /// # Errors
 /// Everything that is wrong with it, in the order of the text; if it is not TOML, only that.
 pub fn parse_campaign(file: &str, text: &str) -> Result<CampaignFile, Diagnostics> {
-    let source = Source::new(file, text);
-    let mut errors = Collector::new(&source);
-    if text.len() > LONGEST_FILE {
-        errors.error(&(0..0), format!("a campaign file of {} bytes; at most {LONGEST_FILE}", text.len()));
-        return errors.finish(None);
-    }
-    let (document, syntax) = DeTable::parse_recoverable(source.text());
-    for error in &syntax {
-        errors.error(&error.span().unwrap_or(0..0), format!("not TOML: {}", error.message()));
-    }
-    if !syntax.is_empty() {
-        return errors.finish(None);
-    }
-    let root = Table::open(document.get_ref(), 0..0, "the campaign file");
-    let read = read(&root, &mut errors);
-    let campaign = read.map(|r| CampaignFile { source: source.clone(), ..r });
-    errors.finish(campaign)
+    document::read(file, text, "campaign file", LONGEST_FILE, read)
 }
 
 fn read(root: &Table<'_>, errors: &mut Collector) -> Option<CampaignFile> {

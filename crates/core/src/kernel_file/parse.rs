@@ -3,15 +3,14 @@
 use super::{
     Choice, Chosen, FORMAT, Flag, KernelFile, LONGEST_FILE, MOST_ASSIGNMENTS, Tunable, VALUE, flags,
 };
-use crate::diagnostic::{Collector, Diagnostic, Diagnostics, Source, suggestion};
+use crate::diagnostic::{Collector, Diagnostic, Diagnostics, suggestion};
 use crate::dtype::DType;
 use crate::expression::{Expression, find_name};
 use crate::problem::Problem;
-use crate::problem::document::{Item, Table};
+use crate::problem::document::{self, Item, Table};
 use crate::problem::names;
 use crate::value::Value;
 use std::collections::BTreeMap;
-use toml::de::DeTable;
 
 /// Largest magnitude of an integer value.
 const LARGEST: i64 = 1_000_000_000;
@@ -25,22 +24,7 @@ const TAKEN: [&str; 7] = ["route_", "routes", "values_", "problem_", "call_", "o
 /// # Errors
 /// Everything that is wrong with it, in the order of the text; if it is not TOML, only that.
 pub fn parse_kernel(problem: &Problem, file: &str, text: &str) -> Result<KernelFile, Diagnostics> {
-    let source = Source::new(file, text);
-    let mut errors = Collector::new(&source);
-    if text.len() > LONGEST_FILE {
-        errors.error(&(0..0), format!("a kernel file of {} bytes; at most {LONGEST_FILE}", text.len()));
-        return errors.finish(None);
-    }
-    let (document, syntax) = DeTable::parse_recoverable(source.text());
-    for error in &syntax {
-        errors.error(&error.span().unwrap_or(0..0), format!("not TOML: {}", error.message()));
-    }
-    if !syntax.is_empty() {
-        return errors.finish(None);
-    }
-    let root = Table::open(document.get_ref(), 0..0, "the kernel file");
-    let read = read(problem, &root, &mut errors);
-    errors.finish(read)
+    document::read(file, text, "kernel file", LONGEST_FILE, |root, errors| read(problem, root, errors))
 }
 
 fn read(problem: &Problem, root: &Table<'_>, errors: &mut Collector) -> Option<KernelFile> {

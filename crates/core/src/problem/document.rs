@@ -1,6 +1,6 @@
 //! Reads a TOML tree with the place of everything, and says what is wrong in terms of the file.
 
-use crate::diagnostic::{Collector, Diagnostic, suggestion};
+use crate::diagnostic::{Collector, Diagnostic, Diagnostics, Source, suggestion};
 use crate::expression::{Expression, Fault};
 use crate::value::Value;
 use std::ops::Range;
@@ -38,6 +38,35 @@ const LEFT_OUT: [(&[&str], &str, &str); 2] = [
         "randomness enters a call only through an attribute",
     ),
 ];
+
+/// Reads a TOML file: `what` it is called in messages, and how long it may be in bytes.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the text; if it is not TOML, only that.
+pub(crate) fn read<T>(
+    file: &str,
+    text: &str,
+    what: &str,
+    longest: usize,
+    read: impl FnOnce(&Table<'_>, &mut Collector) -> Option<T>,
+) -> Result<T, Diagnostics> {
+    let source = Source::new(file, text);
+    let mut errors = Collector::new(&source);
+    if text.len() > longest {
+        errors.error(&(0..0), format!("a {what} of {} bytes; at most {longest}", text.len()));
+        return errors.finish(None);
+    }
+    let (document, syntax) = DeTable::parse_recoverable(source.text());
+    for error in &syntax {
+        errors.error(&error.span().unwrap_or(0..0), format!("not TOML: {}", error.message()));
+    }
+    if !syntax.is_empty() {
+        return errors.finish(None);
+    }
+    let root = Table::open(document.get_ref(), 0..0, &format!("the {what}"));
+    let value = read(&root, &mut errors);
+    errors.finish(value)
+}
 
 impl<'a> Table<'a> {
     /// All keys of a table in file order.

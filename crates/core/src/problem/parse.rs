@@ -1,11 +1,9 @@
 //! The whole problem file.
 
-use super::document::Table;
+use super::document::{self, Table};
 use super::references::{self, Declared};
 use super::{FORMAT, Problem, names, sections, tensor};
-use crate::diagnostic::{Collector, Diagnostics, Source};
-use std::sync::Arc;
-use toml::de::DeTable;
+use crate::diagnostic::{Collector, Diagnostics};
 
 /// Longest problem file in bytes.
 const LONGEST_FILE: usize = 1 << 20;
@@ -33,25 +31,10 @@ const KEYS: [&str; 15] = [
 /// # Errors
 /// Everything that is wrong with it, in the order of the text; if it is not TOML, only that.
 pub fn parse_problem(file: &str, text: &str) -> Result<Problem, Diagnostics> {
-    let source = Source::new(file, text);
-    let mut errors = Collector::new(&source);
-    if text.len() > LONGEST_FILE {
-        errors.error(&(0..0), format!("a problem file of {} bytes; at most {LONGEST_FILE}", text.len()));
-        return errors.finish(None);
-    }
-    let (document, syntax) = DeTable::parse_recoverable(source.text());
-    for error in &syntax {
-        errors.error(&error.span().unwrap_or(0..0), format!("not TOML: {}", error.message()));
-    }
-    if !syntax.is_empty() {
-        return errors.finish(None);
-    }
-    let root = Table::open(document.get_ref(), 0..0, "the problem file");
-    let problem = read(&root, &source, &mut errors);
-    errors.finish(problem)
+    document::read(file, text, "problem file", LONGEST_FILE, read)
 }
 
-fn read(root: &Table<'_>, source: &Arc<Source>, errors: &mut Collector) -> Option<Problem> {
+fn read(root: &Table<'_>, errors: &mut Collector) -> Option<Problem> {
     check_format(root, errors)?;
     root.check_keys(&KEYS, errors);
     let name = name(root, errors);
@@ -84,7 +67,7 @@ fn read(root: &Table<'_>, source: &Arc<Source>, errors: &mut Collector) -> Optio
     }
 
     Some(Problem {
-        source: Arc::clone(source),
+        source: errors.source.clone(),
         name: name?,
         summary: summary?,
         scenarios: scenarios?,
