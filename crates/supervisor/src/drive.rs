@@ -4,10 +4,11 @@
 use crate::error::SupervisorError;
 use crate::ground::{Ground, Place};
 use crate::last::Outcome;
-use crate::lead::{Watched, count, sealed};
+use crate::lead::{count, sealed};
 use crate::stop::Stop;
 use crate::supervised::Campaign;
 use crate::turn::{self, Job};
+use crate::watched::Watched;
 use kernelseek_agents::{Agent, Brief, Heard, Turn, again, first};
 use kernelseek_campaign::outer::{self, Course, End, Next, TurnEnd};
 use kernelseek_campaign::{StopDecision, StopRule};

@@ -1,18 +1,15 @@
 //! Leading an agent: it works behind a fence and asks over a socket; what counts is measured after it has left.
 
-use crate::asking::Question;
-use crate::attempt::Attempt;
 use crate::error::SupervisorError;
 use crate::ground::{Ground, Place};
 use crate::last::Outcome;
-use crate::stop::Stop;
 use crate::supervised::{Campaign, Openness};
 use crate::turn::{self, Job};
-use kernelseek_agents::{Heard, Invocation};
+use crate::watched::Watched;
+use kernelseek_agents::Invocation;
 use kernelseek_evaluator::event::{Event, Sink};
 use kernelseek_evaluator::settings::Settings;
 use kernelseek_ledger::Busy;
-use kernelseek_ledger::entry::{Answered, Hypothesis};
 use kernelseek_sandbox::agent::{AgentStdio, Interrupts};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,58 +26,6 @@ pub struct Leading {
     pub stdio: AgentStdio,
     /// How long it may work.
     pub limit: Option<Duration>,
-}
-
-/// What happens meanwhile, for whoever watches.
-#[derive(Debug)]
-pub enum Watched {
-    /// A turn of several begins.
-    Turn {
-        /// Its number, from 1.
-        number: u32,
-        /// The agent.
-        agent: String,
-        /// The session that it goes on with.
-        session: Option<String>,
-    },
-    /// The agent works; what the fence holds, in words.
-    Started {
-        /// Every layer with its state.
-        layers: Vec<String>,
-        /// Whether all of them hold.
-        fenced: bool,
-    },
-    /// It said something about itself.
-    Heard(Heard),
-    /// It asked for something.
-    Asked(&'static str),
-    /// A step of an evaluation.
-    Event(Event),
-    /// An attempt has a verdict.
-    Attempt(Box<Attempt>),
-    /// It stated a hypothesis.
-    Stated(Box<Hypothesis>),
-    /// It answered.
-    Answered(Box<Answered>),
-    /// It was asked outside an evaluation.
-    Question(Box<Question>),
-    /// A stop was decided.
-    Stop(Box<Stop>),
-    /// A request was refused.
-    Refused(String),
-    /// It has left.
-    Left {
-        /// How it ended, in words.
-        ended: String,
-        /// Processes of it that had to be killed.
-        killed: usize,
-    },
-    /// The evaluation that counts begins.
-    Own,
-    /// It is done.
-    Counted(Box<Outcome>),
-    /// The supervisor's own evaluation waits for another.
-    Waiting(Busy),
 }
 
 /// What came of it.

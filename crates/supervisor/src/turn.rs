@@ -2,9 +2,9 @@
 
 use crate::error::SupervisorError;
 use crate::ground::{Ground, Place};
-use crate::lead::Watched;
 use crate::server::{Happening, Listening};
 use crate::supervised::{Campaign, now_ms};
+use crate::watched::Watched;
 use kernelseek_agents::{Heard, Invocation, LONGEST_LINE};
 use kernelseek_ledger::entry::Led;
 use kernelseek_ledger::{Batch, Entry};
