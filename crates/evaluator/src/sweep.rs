@@ -117,7 +117,7 @@ pub fn sweep(
         allowed: if flags { &allowed } else { &[] },
     };
     let mut bench = Direct { problem, candidate: &copied, settings: &settings, sink, say, cases: &cases };
-    let mut files = Copied {
+    let mut files = Beside {
         kernel: scratch.path().join(kernel_path.file_name().map(PathBuf::from).unwrap_or_default()),
         routes: kernel_file::routes_beside(&copied),
         bare: (!had_file).then(|| kernel.source.text().to_owned()),
@@ -252,15 +252,18 @@ pub fn measured(verdict: &Verdict) -> Measured {
     }
 }
 
-/// Writes into the copy.
-struct Copied {
-    kernel: PathBuf,
-    routes: PathBuf,
+/// The two files beside a candidate that tuning writes: of a copy, or of the candidate itself.
+#[derive(Debug)]
+pub struct Beside {
+    /// The kernel file.
+    pub kernel: PathBuf,
+    /// The header with the routes.
+    pub routes: PathBuf,
     /// The text that stands for a kernel file that is not there.
-    bare: Option<String>,
+    pub bare: Option<String>,
 }
 
-impl Files for Copied {
+impl Files for Beside {
     type Error = SweepError;
 
     fn write(&mut self, kernel: &str, routes: Option<&str>) -> Result<(), SweepError> {

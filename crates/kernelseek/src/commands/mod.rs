@@ -22,5 +22,4 @@ pub(crate) mod selftest;
 pub(crate) mod status;
 pub(crate) mod sweep;
 pub(crate) mod transfer;
-mod tuner;
 pub(crate) mod worker;
