@@ -268,19 +268,18 @@ fn only_tier_missing(judgement: &Judgement) -> bool {
 #[must_use]
 pub fn unmet(judgement: &Judgement) -> String {
     let mut text = String::from("the goal is unmet.");
-    for clause in judgement.unmet() {
+    for (clause, misses) in judgement.told_once().into_iter().filter(|(clause, _)| !clause.met) {
         text.push_str(&format!("\n- `{}`: {} of {} scenarios", clause.clause, clause.satisfied, clause.of));
-        let named = clause.misses.iter().take(NAMED);
-        for miss in named {
+        if misses.is_empty() && !clause.misses.is_empty() {
+            text.push_str(", for the same reason");
+        }
+        for miss in misses.iter().take(NAMED) {
             let name =
                 if miss.scenario.is_empty() { String::new() } else { format!("`{}`: ", miss.scenario) };
             text.push_str(&format!("\n    {name}{}", miss.message));
         }
-        if clause.misses.len() > NAMED {
-            text.push_str(&format!(
-                "\n    and {} more (`kernelseek goal` lists them)",
-                clause.misses.len() - NAMED
-            ));
+        if misses.len() > NAMED {
+            text.push_str(&format!("\n    and {} more (`kernelseek goal` lists them)", misses.len() - NAMED));
         }
     }
     for blocker in &judgement.blockers {

@@ -16,6 +16,18 @@ pub enum Tier {
     Full,
 }
 
+impl Tier {
+    /// The tier as records hold it and people read it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Default => "default",
+            Self::Full => "full",
+        }
+    }
+}
+
 /// What the caches hold when a call begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

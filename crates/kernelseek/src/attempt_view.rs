@@ -35,19 +35,11 @@ pub(crate) fn render(attempt: &Attempt, style: Style, width: usize) -> String {
         ));
     } else {
         text.push_str(&format!("goal: {} of {} clauses unmet\n", unmet.len(), goal.clauses.len()));
-        let mut told: Vec<(&str, &str)> = Vec::new();
-        for clause in unmet.iter().take(MOST) {
+        let told = goal.told_once().into_iter().filter(|(clause, _)| !clause.met);
+        for (clause, misses) in told.take(MOST) {
             text.push_str(&format!("  {} {}\n", style.bad("✗"), clause.clause));
-            if let Some(miss) = clause.misses.first() {
-                let this = (miss.scenario.as_str(), miss.message.as_str());
-                if told.contains(&this) {
-                    // What is wrong misses every clause; why is said once.
-                    continue;
-                }
-                told.push(this);
-                let name =
-                    if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
-                text.push_str(&hanging("      ", &style.faint(&format!("{name}{}", miss.message)), width));
+            if let Some(miss) = misses.first() {
+                text.push_str(&hanging("      ", &style.faint(&miss.to_string()), width));
             }
         }
     }

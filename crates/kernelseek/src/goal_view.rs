@@ -30,22 +30,16 @@ pub(crate) fn decision(decision: &StopDecision, style: Style, width: usize) -> S
 /// A judged goal.
 pub(crate) fn goal(judgement: &Judgement, style: Style, width: usize) -> String {
     let mut text = String::new();
-    let mut told: Vec<(&str, &str)> = Vec::new();
-    for clause in &judgement.clauses {
+    for (clause, misses) in judgement.told_once() {
         text.push_str(&line(clause, style));
-        let all = clause.misses.iter().map(|m| (m.scenario.as_str(), m.message.as_str()));
-        if clause.misses.len() > 1 && all.clone().all(|m| told.contains(&m)) {
-            // What is wrong misses every clause; why is said once.
-            text.push_str("      the same\n");
-            continue;
+        if misses.is_empty() && !clause.misses.is_empty() {
+            text.push_str("      for the same reason\n");
         }
-        told.extend(all);
-        for miss in clause.misses.iter().take(MOST) {
-            let name = if miss.scenario.is_empty() { String::new() } else { format!("{}: ", miss.scenario) };
-            text.push_str(&hanging("      ", &format!("{name}{}", miss.message), width));
+        for miss in misses.iter().take(MOST) {
+            text.push_str(&hanging("      ", &miss.to_string(), width));
         }
-        if clause.misses.len() > MOST {
-            text.push_str(&format!("      and {} more (--json lists them)\n", clause.misses.len() - MOST));
+        if misses.len() > MOST {
+            text.push_str(&format!("      and {} more (--json lists them)\n", misses.len() - MOST));
         }
     }
     for blocker in &judgement.blockers {

@@ -1,8 +1,8 @@
 //! Lines that stay, over one that is redrawn: how a run is watched.
 
 use crate::printer::Printer;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::time::{Duration, Instant};
+use indicatif::ProgressBar;
+use std::time::Instant;
 
 /// Where lines that stay go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,7 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(printer: &Printer, lines: Lines) -> Self {
-        let bar = printer.redraws().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
+        let bar = printer.spinner();
         Self { bar, lines, begun: Instant::now(), width: printer.width() }
     }
 

@@ -3,8 +3,10 @@
 use crate::cli::{Color, Global};
 use crate::error::CommandError;
 use crate::style::Style;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 /// Hands out the two streams.
 #[derive(Debug)]
@@ -44,9 +46,16 @@ impl Printer {
     pub(crate) const fn width(&self) -> usize {
         self.width
     }
-    /// Whether a line may be redrawn on standard error.
-    pub(crate) const fn redraws(&self) -> bool {
-        self.progress
+    /// A line on standard error that is redrawn, where one may be.
+    pub(crate) fn spinner(&self) -> Option<ProgressBar> {
+        self.progress.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        })
     }
     /// Whether nothing but data and errors is wanted.
     pub(crate) const fn is_quiet(&self) -> bool {

@@ -1,9 +1,8 @@
 //! What standard error shows while the engine works: one redrawn line on a terminal, one line a step elsewhere.
 
 use crate::printer::Printer;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use kernelseek_evaluator::event::{Event, Sink};
-use std::time::Duration;
 
 /// Consumes events.
 #[derive(Debug)]
@@ -16,14 +15,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(printer: &Printer) -> Self {
-        let bar = printer.redraws().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
+        let bar = printer.spinner();
         Self { bar, quiet: printer.is_quiet(), total: 0, lines: Vec::new() }
     }
 

@@ -7,9 +7,11 @@ use kernelseek_agents::Heard;
 use kernelseek_campaign::outer;
 use kernelseek_core::decision::Layer;
 use kernelseek_core::finding::{Finding, Severity};
-use kernelseek_core::verdict::{Ratio, Word};
+use kernelseek_core::goal::Miss;
+use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::evaluate::Verdict;
 use kernelseek_evaluator::event::Event;
+use kernelseek_report::words;
 use kernelseek_supervisor::{Attempt, Outcome, Question, Stop, Watched};
 
 /// Columns before the text: the clock and the mark.
@@ -224,38 +226,28 @@ impl Story {
         }
         let mut entry = Entry::new(style.bad("■"), format!("{}: {first}", style.bad("stop refused")));
         if let Some(judgement) = &decision.judgement {
-            let mut told: Vec<(&str, &str)> = Vec::new();
-            for clause in judgement.unmet() {
-                // A scenario that is wrong misses every clause; why is said once.
-                let fresh: Vec<_> = clause
-                    .misses
-                    .iter()
-                    .filter(|m| !told.contains(&(m.scenario.as_str(), m.message.as_str())))
-                    .collect();
-                if fresh.is_empty() && !clause.misses.is_empty() {
-                    entry = entry.and(format!("`{}` — the same", clause.clause));
-                    continue;
-                }
-                let misses: Vec<String> = fresh
-                    .iter()
-                    .take(NAMED)
-                    .map(|m| {
-                        if m.scenario.is_empty() {
-                            m.message.clone()
-                        } else {
-                            format!("{}: {}", style.strong(&m.scenario), m.message)
-                        }
-                    })
-                    .collect();
-                told.extend(fresh.iter().map(|m| (m.scenario.as_str(), m.message.as_str())));
+            for (clause, fresh) in judgement.told_once().into_iter().filter(|(clause, _)| !clause.met) {
+                let misses: Vec<String> = fresh.iter().take(NAMED).map(|m| self.miss(m)).collect();
                 let more = fresh.len().saturating_sub(NAMED);
-                let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-                entry = entry.and(format!("`{}` — {}{more}", clause.clause, misses.join("; ")));
+                let why = match (misses.is_empty(), more) {
+                    (true, _) => "for the same reason".to_owned(),
+                    (false, 0) => misses.join("; "),
+                    (false, more) => format!("{}; and {more} more", misses.join("; ")),
+                };
+                entry = entry.and(format!("`{}` — {why}", clause.clause));
             }
         }
         let mut entries = vec![entry];
         entries.extend(stop.question.iter().map(|q| self.question(q)));
         entries
+    }
+
+    fn miss(&self, miss: &Miss) -> String {
+        if miss.scenario.is_empty() {
+            miss.message.clone()
+        } else {
+            format!("{}: {}", self.style.strong(&miss.scenario), miss.message)
+        }
     }
 
     fn counted(&self, outcome: &Outcome) -> Vec<Entry> {
@@ -274,9 +266,9 @@ fn verdict(verdict: &Verdict, style: Style) -> Entry {
         Word::Fail => (style.bad("●"), style.bad("FAIL")),
         other => (style.doubtful("●"), style.doubtful(other.as_str())),
     };
-    let tier = serde_json::to_value(verdict.tier).ok();
-    let tier = tier.as_ref().and_then(|t| t.as_str()).unwrap_or_default();
-    let ratio = verdict.geomean.map_or_else(String::new, |r| format!("  {}", style.strong(&interval(r))));
+    let tier = verdict.tier.as_str();
+    let ratio =
+        verdict.geomean.map_or_else(String::new, |r| format!("  {}", style.strong(&words::interval(&r))));
     let audited = verdict.scenarios.iter().filter(|s| s.audited).count();
     let audited = if audited > 0 { ", audited" } else { "" };
     let scenarios = verdict.scenarios.len();
@@ -294,10 +286,6 @@ fn verdict(verdict: &Verdict, style: Style) -> Entry {
         }
         None => entry,
     }
-}
-
-fn interval(r: Ratio) -> String {
-    format!("{:.3}× [{:.3}, {:.3}]", r.point, r.lo, r.hi)
 }
 
 /// The finding that weighs most, if one changes the word.

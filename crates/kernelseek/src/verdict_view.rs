@@ -2,10 +2,11 @@
 
 use crate::style::Style;
 use crate::table;
+use crate::wrap::hanging;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{ScenarioVerdict, Standing, Trust, Word};
 use kernelseek_evaluator::evaluate::Verdict;
-use kernelseek_evaluator::settings::{Mode, Tier};
+use kernelseek_evaluator::settings::Mode;
 use kernelseek_report::words::{interval, over_bound};
 
 /// Scenarios that are listed; the rest is counted.
@@ -23,7 +24,7 @@ const DROPPED: [usize; 3] = [4, 5, 6];
 
 /// Renders a verdict.
 pub(crate) fn render(verdict: &Verdict, style: Style, width: usize) -> String {
-    let mut text = headline(verdict, style);
+    let mut text = headline(verdict, style, width);
     if !verdict.scenarios.is_empty() {
         text.push('\n');
         text.push_str(&rows(verdict, style, width));
@@ -42,19 +43,16 @@ fn word(word: Word, style: Style) -> String {
     }
 }
 
-fn headline(verdict: &Verdict, style: Style) -> String {
-    let tier = match verdict.tier {
-        Tier::Quick => "quick",
-        Tier::Default => "default",
-        Tier::Full => "full",
-    };
+fn headline(verdict: &Verdict, style: Style, width: usize) -> String {
+    let tier = verdict.tier.as_str();
     let mode = match verdict.mode {
         Mode::Cold => "cold",
         Mode::Warm => "warm",
     };
-    let subject = format!("{} against the seed of {}", verdict.candidate, verdict.problem);
     let ratio = verdict.geomean.map_or_else(String::new, |r| format!("  {}", style.strong(&interval(&r))));
-    format!("{}{ratio}  {subject} ({tier}, {mode} caches)\n", word(verdict.word, style))
+    let subject =
+        format!("{} against the seed of {} ({tier}, {mode} caches)", verdict.candidate, verdict.problem);
+    hanging(&format!("{}{ratio}  ", word(verdict.word, style)), &subject, width)
 }
 
 fn rows(verdict: &Verdict, style: Style, width: usize) -> String {

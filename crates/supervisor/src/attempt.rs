@@ -358,7 +358,7 @@ impl Campaign {
             job.candidate.strip_prefix(&job.root).unwrap_or(&job.candidate).to_string_lossy().into_owned();
         let started = Started {
             candidate: relative,
-            tier: tier_name(job.settings.tier).to_owned(),
+            tier: job.settings.tier.as_str().to_owned(),
             purpose: job.purpose,
             pid: std::process::id(),
         };
@@ -530,14 +530,6 @@ impl Campaign {
                 .judge(evaluation)
                 .map_err(|why| SupervisorError::Unreadable { what: format!("the verdict of row {row}"), why })
         })?
-    }
-}
-
-pub(crate) const fn tier_name(tier: Tier) -> &'static str {
-    match tier {
-        Tier::Quick => "quick",
-        Tier::Default => "default",
-        Tier::Full => "full",
     }
 }
 

@@ -1,6 +1,6 @@
 //! The last evaluation: full, from stored sources, with fresh secrets, made by the supervisor after the agent has left.
 
-use crate::attempt::{Job, tier_name};
+use crate::attempt::Job;
 use crate::error::SupervisorError;
 use crate::supervised::{Campaign, fresh_secret, now_ms};
 use kernelseek_campaign::Evaluation;
@@ -89,7 +89,7 @@ impl Campaign {
             broken: false,
         };
         let job = self.kept_job(place, &evaluation.facts.sources, &evaluation.facts.candidate, job)?;
-        debug_assert_eq!(tier_name(job.settings.tier), "full");
+        debug_assert_eq!(job.settings.tier.as_str(), "full");
         let (row, made) = self.run_in(job, sink)?;
         let goal = self.judge_row(row)?;
         let same = made.verdict.candidate_hash == evaluation.facts.candidate_hash;

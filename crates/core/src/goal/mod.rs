@@ -17,6 +17,7 @@
 
 mod judge;
 mod parse;
+mod telling;
 
 pub use judge::{Blocker, ClauseJudgement, Evidence, Grid, GridScenario, Judgement, Miss, MissReason};
 pub use parse::ClauseError;

@@ -240,25 +240,19 @@ fn why_not(outcome: &Outcome) -> Vec<String> {
         lines.push(outcome.reason.clone());
         return lines;
     };
-    let mut told: Vec<&str> = Vec::new();
-    for clause in goal.unmet() {
-        let first = clause.misses.first();
-        if first.is_some_and(|m| told.contains(&m.message.as_str())) {
+    for (clause, misses) in goal.told_once().into_iter().filter(|(clause, _)| !clause.met) {
+        let Some(first) = misses.first() else {
             lines.push(format!("`{}`: for the same reason.", clause.clause));
             continue;
-        }
-        told.extend(first.map(|m| m.message.as_str()));
-        let name = first.map_or_else(String::new, |m| {
-            let name = if m.scenario.is_empty() { String::new() } else { format!("{}: ", m.scenario) };
-            format!(" ({name}{})", m.message)
-        });
-        lines.push(match first.map(|m| m.reason) {
-            Some(MissReason::Unresolved) => format!(
+        };
+        let name = format!(" ({first})");
+        lines.push(match first.reason {
+            MissReason::Unresolved => format!(
                 "`{}` could not be told{name}: the machine is too busy or too small for an answer this sharp. Try again \
                  when it is quieter.",
                 clause.clause
             ),
-            Some(MissReason::Below) => format!(
+            MissReason::Below => format!(
                 "`{}` is out of reach of these edits on this processor{name}.",
                 clause.clause
             ),
