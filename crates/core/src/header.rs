@@ -80,7 +80,7 @@ pub fn header(problem: &Problem) -> String {
     };
     let _ = writeln!(out, "    void *workspace;        /* {workspace} */");
     out.push_str("    size_t workspace_bytes;\n");
-    out.push_str("    void *stream;           /* NULL on the cpu target */\n");
+    out.push_str("    void *stream;           /* cudaStream_t that the call enqueues its work on; NULL on the cpu target */\n");
     out.push_str("    int32_t device;\n");
     let _ = writeln!(out, "}} {name}_call;\n");
     let _ = writeln!(

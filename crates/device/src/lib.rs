@@ -8,6 +8,7 @@ pub mod cache;
 pub mod channel;
 pub mod client;
 pub mod control;
+pub mod cuda;
 pub mod layout;
 pub mod peaks;
 pub mod protocol;

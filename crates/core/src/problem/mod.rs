@@ -33,6 +33,8 @@ pub struct Problem {
     pub name: String,
     /// One line about the operator.
     pub summary: String,
+    /// Where the calls run.
+    pub target: Target,
     /// Scenario files.
     pub scenarios: ScenarioSets,
     /// What a scenario line carries.
@@ -372,6 +374,31 @@ pub struct Cost {
     pub bytes: Expression,
 }
 
+/// Where a problem's calls run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// Threads of this machine; tensors lie in its memory.
+    #[default]
+    Cpu,
+    /// One NVIDIA GPU; tensors lie in its memory and a call enqueues its work on the call struct's stream.
+    Cuda,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Cuda];
+
+    /// Its name in the problem file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
 /// Language of a source file, told by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -379,6 +406,8 @@ pub enum Language {
     C,
     /// `.cc`, `.cpp`.
     Cxx,
+    /// `.cu`.
+    Cuda,
     /// `.py`.
     Python,
 }
@@ -390,6 +419,7 @@ impl Language {
         match path.rsplit_once('.')?.1 {
             "c" => Some(Self::C),
             "cc" | "cpp" => Some(Self::Cxx),
+            "cu" => Some(Self::Cuda),
             "py" => Some(Self::Python),
             _ => None,
         }

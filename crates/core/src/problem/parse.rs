@@ -8,10 +8,11 @@ use crate::diagnostic::{Collector, Diagnostics};
 /// Longest problem file in bytes.
 const LONGEST_FILE: usize = 1 << 20;
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "format",
     "name",
     "summary",
+    "target",
     "scenarios",
     "fields",
     "let",
@@ -39,14 +40,15 @@ fn read(root: &Table<'_>, errors: &mut Collector) -> Option<Problem> {
     root.check_keys(&KEYS, errors);
     let name = name(root, errors);
     let summary = root.string("summary", errors).map(str::to_owned);
+    let target = sections::target(root, errors);
     let scenarios = sections::scenarios(root, errors);
     let (fields, field_names) = sections::fields(root, errors);
     let (lets, let_names) = sections::lets(root, &field_names, errors);
     let (tensors, tensor_names) = tensor::tensors(root, errors);
     let attributes = sections::attributes(root, &tensor_names, errors);
     let cost = sections::cost(root, errors);
-    let reference = sections::reference(root, errors);
-    let seed = sections::seed(root, errors);
+    let reference = sections::reference(root, target, errors);
+    let seed = sections::seed(root, target, errors);
     let build = sections::build(root, errors);
     let tolerance = sections::tolerance(root, errors);
     let constraints = sections::constraints(root, errors);
@@ -70,6 +72,7 @@ fn read(root: &Table<'_>, errors: &mut Collector) -> Option<Problem> {
         source: errors.source.clone(),
         name: name?,
         summary: summary?,
+        target: target?,
         scenarios: scenarios?,
         fields,
         lets,

@@ -4,7 +4,7 @@
 use super::document::{Item, Table};
 use super::{
     Attribute, AttributeType, Build, Constraints, Cost, Field, FieldType, HeldOut, Language, Let, Precision,
-    QuickId, Reference, ScenarioSets, SourceFile, ToleranceRule, ToleranceTable, Vary, names,
+    QuickId, Reference, ScenarioSets, SourceFile, Target, ToleranceRule, ToleranceTable, Vary, names,
 };
 use crate::diagnostic::{Collector, suggestion};
 use crate::kernel_file::flags;
@@ -238,21 +238,38 @@ fn source_file(table: &Table<'_>, allowed: &[Language], errors: &mut Collector) 
     match Language::of(path).filter(|l| allowed.contains(l)) {
         Some(language) => Some(SourceFile { path: path.to_owned(), language }),
         None => {
-            let python = if allowed.contains(&Language::Python) { ", .py" } else { "" };
+            let endings: Vec<&str> = [
+                (Language::C, ".c"),
+                (Language::Cxx, ".cc, .cpp"),
+                (Language::Cuda, ".cu"),
+                (Language::Python, ".py"),
+            ]
+            .into_iter()
+            .filter_map(|(language, ending)| allowed.contains(&language).then_some(ending))
+            .collect();
+            let hint = match Language::of(path) {
+                Some(Language::Cuda) => "CUDA sources need `target = \"cuda\"`".to_owned(),
+                _ => format!("known endings: {}", endings.join(", ")),
+            };
             errors.error_hint(
                 &item.span,
                 format!("`{path}` is no source that {} can name", table.what),
-                format!("known endings: .c, .cc, .cpp{python}"),
+                hint,
             );
             None
         }
     }
 }
 
-pub(super) fn reference(root: &Table<'_>, errors: &mut Collector) -> Option<Reference> {
+pub(super) fn reference(
+    root: &Table<'_>,
+    target: Option<Target>,
+    errors: &mut Collector,
+) -> Option<Reference> {
     let table =
         required_section(root, "reference", &["source", "precision", "model", "model_reason"], errors)?;
-    let source = source_file(&table, &[Language::C, Language::Cxx, Language::Python], errors);
+    let languages = [kernel_languages(target), &[Language::Python]].concat();
+    let source = source_file(&table, &languages, errors);
     let precision = match table.get("precision") {
         None => Some(Precision::F64),
         Some(item) => match item.string(errors)? {
@@ -278,9 +295,34 @@ pub(super) fn reference(root: &Table<'_>, errors: &mut Collector) -> Option<Refe
     Some(Reference { source: source?, precision: precision?, model, model_reason })
 }
 
-pub(super) fn seed(root: &Table<'_>, errors: &mut Collector) -> Option<SourceFile> {
+/// What a kernel of the target may be written in. A `.cu` file holds C++ with kernels; a `.cc` that only launches
+/// what others compiled is no candidate of its own, so the CUDA target takes nothing else.
+const fn kernel_languages(target: Option<Target>) -> &'static [Language] {
+    match target {
+        Some(Target::Cuda) => &[Language::Cuda],
+        _ => &[Language::C, Language::Cxx],
+    }
+}
+
+/// `target`: `cpu` unless the file says otherwise. `None` if what it says is wrong.
+pub(super) fn target(root: &Table<'_>, errors: &mut Collector) -> Option<Target> {
+    let Some(item) = root.get("target") else { return Some(Target::default()) };
+    let name = item.string(errors)?;
+    let found = Target::ALL.into_iter().find(|t| t.name() == name);
+    if found.is_none() {
+        let known: Vec<&str> = Target::ALL.iter().map(|t| t.name()).collect();
+        errors.error_hint(
+            &item.span,
+            format!("`{name}` is no target"),
+            format!("known targets: {}", known.join(", ")),
+        );
+    }
+    found
+}
+
+pub(super) fn seed(root: &Table<'_>, target: Option<Target>, errors: &mut Collector) -> Option<SourceFile> {
     let table = required_section(root, "seed", &["source"], errors)?;
-    source_file(&table, &[Language::C, Language::Cxx], errors)
+    source_file(&table, kernel_languages(target), errors)
 }
 
 /// The strings under `key`, none if it is absent.

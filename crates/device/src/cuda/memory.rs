@@ -1,0 +1,199 @@
+//! Device memory: private, exported to another process, or opened from one.
+
+use super::error::{Result, check};
+use super::stream::Stream;
+use cudarc::driver::sys::{self, CUdeviceptr, CUipcMem_flags, CUipcMemHandle};
+use serde::{Deserialize, Serialize};
+
+/// Granule of exported memory. An IPC handle shows the whole 2 MiB granules that its allocation lies in, so an exported
+/// allocation is made of whole ones and shows nothing but itself.
+pub const GRANULE: usize = 2 << 20;
+
+/// An address in device memory.
+pub type Address = u64;
+
+/// What another process opens an exported allocation with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IpcHandle {
+    /// The driver's 64 bytes, in two halves because that is as long as arrays are serialised.
+    pub halves: [[u8; 32]; 2],
+    /// Bytes of the allocation.
+    pub bytes: usize,
+}
+
+/// How a piece of memory came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Allocated,
+    Opened,
+}
+
+/// A piece of device memory.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    address: CUdeviceptr,
+    bytes: usize,
+    origin: Origin,
+}
+
+impl DeviceMemory {
+    /// Allocates `bytes` (at least one), not zeroed.
+    ///
+    /// # Errors
+    /// When the device has no such memory.
+    #[expect(unsafe_code, reason = "driver call")]
+    pub fn new(bytes: usize) -> Result<Self> {
+        let bytes = bytes.max(1);
+        let mut address = 0;
+        // SAFETY: writes one address; a context is current.
+        check("cuMemAlloc_v2", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) })?;
+        Ok(Self { address, bytes, origin: Origin::Allocated })
+    }
+
+    /// Allocates memory that may be exported: whole granules of its own.
+    ///
+    /// # Errors
+    /// When the device has no such memory.
+    pub fn exportable(bytes: usize) -> Result<Self> {
+        Self::new(bytes.max(1).next_multiple_of(GRANULE))
+    }
+
+    /// The handle that another process opens this allocation with.
+    ///
+    /// # Errors
+    /// When the driver offers no IPC here (WSL2, some containers).
+    #[expect(unsafe_code, reason = "driver call")]
+    pub fn export(&self) -> Result<IpcHandle> {
+        let mut handle = CUipcMemHandle { reserved: [0; 64] };
+        // SAFETY: writes one structure; the address was allocated by `new`.
+        check("cuIpcGetMemHandle", unsafe { sys::cuIpcGetMemHandle(&raw mut handle, self.address) })?;
+        let bytes = handle.reserved.map(|b| b as u8);
+        let mut halves = [[0; 32]; 2];
+        halves[0].copy_from_slice(&bytes[..32]);
+        halves[1].copy_from_slice(&bytes[32..]);
+        Ok(IpcHandle { halves, bytes: self.bytes })
+    }
+
+    /// Opens what another process exported.
+    ///
+    /// # Errors
+    /// When the handle is no longer good, or this process made it itself.
+    #[expect(unsafe_code, reason = "driver call")]
+    pub fn open(handle: &IpcHandle) -> Result<Self> {
+        let mut raw = CUipcMemHandle { reserved: [0; 64] };
+        for (to, from) in raw.reserved.iter_mut().zip(handle.halves.as_flattened()) {
+            *to = *from as std::ffi::c_char;
+        }
+        let mut address = 0;
+        let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
+        // SAFETY: writes one address; the driver checks the handle.
+        check("cuIpcOpenMemHandle_v2", unsafe { sys::cuIpcOpenMemHandle_v2(&raw mut address, raw, flags) })?;
+        Ok(Self { address, bytes: handle.bytes, origin: Origin::Opened })
+    }
+
+    /// First byte.
+    #[must_use]
+    pub const fn address(&self) -> Address {
+        self.address
+    }
+    /// Size in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+    /// Whether there is no byte (there always is one).
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+impl Drop for DeviceMemory {
+    #[expect(unsafe_code, reason = "driver calls")]
+    fn drop(&mut self) {
+        // SAFETY: obtained by the call that these undo. After a sticky error the driver refuses; the context is lost then.
+        unsafe {
+            let _ = match self.origin {
+                Origin::Allocated => sys::cuMemFree_v2(self.address),
+                Origin::Opened => sys::cuIpcCloseMemHandle(self.address),
+            };
+        }
+    }
+}
+
+/// Copies host bytes to `to` and waits until the source may be reused. The caller says that `to` has room.
+///
+/// # Errors
+/// What the driver says.
+#[expect(unsafe_code, reason = "driver call")]
+pub fn upload(to: Address, bytes: &[u8], stream: &Stream) -> Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: the source is a live slice; an address that is no device memory is answered with an error. Pageable memory is
+    // staged before the call returns.
+    check("cuMemcpyHtoDAsync_v2", unsafe {
+        sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), stream.raw())
+    })
+}
+
+/// Copies device bytes into `bytes` and waits for them.
+///
+/// # Errors
+/// What the driver says, also about earlier work of the stream.
+#[expect(unsafe_code, reason = "driver call")]
+pub fn download(bytes: &mut [u8], from: Address, stream: &Stream) -> Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: the target is a live slice that outlives the synchronisation below.
+    check("cuMemcpyDtoHAsync_v2", unsafe {
+        sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from, bytes.len(), stream.raw())
+    })?;
+    stream.synchronize()
+}
+
+/// Copies within device memory, in the stream's order.
+///
+/// # Errors
+/// What the driver says.
+#[expect(unsafe_code, reason = "driver call")]
+pub fn copy(to: Address, from: Address, bytes: usize, stream: &Stream) -> Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: plain addresses, checked by the device.
+    check("cuMemcpyDtoDAsync_v2", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()) })
+}
+
+/// Sets device bytes, in the stream's order.
+///
+/// # Errors
+/// What the driver says.
+#[expect(unsafe_code, reason = "driver call")]
+pub fn set(to: Address, value: u8, bytes: usize, stream: &Stream) -> Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: plain addresses, checked by the device.
+    check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, value, bytes, stream.raw()) })
+}
+
+/// Host memory at `base` that the device can read and write, registered for the life of the process.
+///
+/// # Errors
+/// When the driver cannot pin it.
+#[expect(unsafe_code, reason = "driver calls")]
+pub fn register(base: usize, bytes: usize) -> Result<Address> {
+    let base = base as *mut std::ffi::c_void;
+    let mut address = 0;
+    // SAFETY: the caller's mapping is never unmapped while the process lives; the driver checks the range.
+    unsafe {
+        check(
+            "cuMemHostRegister_v2",
+            sys::cuMemHostRegister_v2(base, bytes, sys::CU_MEMHOSTREGISTER_DEVICEMAP),
+        )?;
+        check("cuMemHostGetDevicePointer_v2", sys::cuMemHostGetDevicePointer_v2(&raw mut address, base, 0))?;
+    }
+    Ok(address)
+}
