@@ -45,13 +45,13 @@ fn word(word: Word, style: Style) -> String {
 
 fn headline(verdict: &Verdict, style: Style, width: usize) -> String {
     let tier = verdict.tier.as_str();
-    let mode = match verdict.mode {
-        Mode::Cold => "cold",
-        Mode::Warm => "warm",
+    let how = match &verdict.gpu {
+        None => format!("{} caches", verdict.mode.as_str()),
+        Some(gpu) => format!("{} column, {}, {}", verdict.column, verdict.mode.as_str(), gpu.name),
     };
     let ratio = verdict.geomean.map_or_else(String::new, |r| format!("  {}", style.strong(&interval(&r))));
     let subject =
-        format!("{} against the seed of {} ({tier}, {mode} caches)", verdict.candidate, verdict.problem);
+        format!("{} against the seed of {} ({tier}, {how})", verdict.candidate, verdict.problem);
     hanging(&format!("{}{ratio}  ", word(verdict.word, style)), &subject, width)
 }
 
