@@ -4,6 +4,7 @@
 
 pub mod device;
 pub mod error;
+pub mod helpers;
 pub mod memory;
 pub mod module;
 pub mod stream;
