@@ -265,8 +265,7 @@ mod tests {
 
     #[test]
     fn frames_arrive_whole_or_not_at_all() {
-        let message =
-            Reply::Done {
+        let message = Reply::Done {
             sequence: 7,
             statuses: vec![Status::Ok, Status::Unknown(9)],
             nanos: vec![1, 2],

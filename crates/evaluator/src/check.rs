@@ -247,12 +247,10 @@ fn run_seed(
         column: crate::settings::Column::Call,
         deadline: 30 * bench.deadline,
     };
-    let returned = crate::request::send(seed, &sent, &mut crate::request::Sweeper::default())
-    .map_err(|source| MeasureError::Seed {
-        scenario: state.case.id.clone(),
-        doing: "during a call",
-        source,
-    })?;
+    let returned =
+        crate::request::send(seed, &sent, &mut crate::request::Sweeper::default()).map_err(|source| {
+            MeasureError::Seed { scenario: state.case.id.clone(), doing: "during a call", source }
+        })?;
     Ok(returned.outputs.into_iter().next())
 }
 

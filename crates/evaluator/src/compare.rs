@@ -132,8 +132,7 @@ pub fn against_partner(
         let Some(yardstick) = state.yardsticks.get(&(index, distribution)) else {
             return Bound::Beyond;
         };
-        let Ok(summary) = Data::compare(tensor.dtype, &seed.tensors[index], &ours.tensors[index])
-        else {
+        let Ok(summary) = Data::compare(tensor.dtype, &seed.tensors[index], &ours.tensors[index]) else {
             return Bound::Beyond;
         };
         let outcome = judge::allowed_partner(&summary, yardstick, tolerance, tensor.dtype);

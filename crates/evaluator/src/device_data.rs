@@ -117,13 +117,8 @@ impl DeviceData {
         let (Some(r), Some(c)) = (reference.address(), candidate.address()) else {
             return if reference.bytes == 0 { Ok(ErrorSummary::default()) } else { Err(lengths) };
         };
-        let pair = Comparison {
-            reference: r,
-            reference_dtype: dtype,
-            candidate: c,
-            dtype,
-            count: count(reference),
-        };
+        let pair =
+            Comparison { reference: r, reference_dtype: dtype, candidate: c, dtype, count: count(reference) };
         let gpu = &reference.gpu;
         let compared = gpu.helpers().compare(&[pair], gpu.stream());
         gpu.guard(compared.map(|all| all.into_iter().next()), None).ok_or(lengths)

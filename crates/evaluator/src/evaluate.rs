@@ -308,8 +308,7 @@ fn full_extras(
     } else {
         verdict.notes.push("the problem declares no held-out scenarios".to_owned());
     }
-    let sanitized =
-        if measurer.bench.gpu.is_some() { Ok(None) } else { session.sanitized(sink) };
+    let sanitized = if measurer.bench.gpu.is_some() { Ok(None) } else { session.sanitized(sink) };
     match sanitized {
         Ok(Some((artifact, runtime))) => {
             match sanitize::run(measurer.bench, settings, &artifact, &runtime, &session.quick_cases()?) {

@@ -45,7 +45,9 @@ pub fn arm_redzones(arena: &GpuArena, canary: impl Fn(usize, usize, bool) -> u64
     let ranges: Vec<Range> = arena
         .layout()
         .unique_regions()
-        .flat_map(|(slot, storage, _)| zones(arena, slot, storage, canary(slot, storage, false), canary(slot, storage, true)))
+        .flat_map(|(slot, storage, _)| {
+            zones(arena, slot, storage, canary(slot, storage, false), canary(slot, storage, true))
+        })
         .collect();
     arena.gpu().helpers().fill_canaries(&ranges, arena.gpu().stream())
 }

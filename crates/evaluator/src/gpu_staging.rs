@@ -7,8 +7,8 @@ use kernelseek_device::cuda::arena::GpuArena;
 use kernelseek_device::cuda::error::Result;
 use kernelseek_device::cuda::helpers::Range;
 use kernelseek_device::cuda::memory::Address;
-use kernelseek_numerics::content::counter::{self, MutationStep, Step};
 use kernelseek_numerics::content::ContentError;
+use kernelseek_numerics::content::counter::{self, MutationStep, Step};
 use std::rc::Rc;
 
 /// What a GPU writes into the inputs of one slot. Cheap to clone.

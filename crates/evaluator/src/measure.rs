@@ -242,7 +242,8 @@ impl Measurer<'_> {
             self.note_denials(state, &candidate);
             return Ok(());
         }
-        let mut pool_staged: Vec<Staged> = (0..pool).map(|_| Staged::new(&state.case, gpu.as_ref())).collect();
+        let mut pool_staged: Vec<Staged> =
+            (0..pool).map(|_| Staged::new(&state.case, gpu.as_ref())).collect();
         let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
         let mut referenced: BTreeSet<usize> = dice
             .distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
@@ -493,9 +494,13 @@ impl Measurer<'_> {
         }
         if let Some(pending) = &returned.answer.pending {
             state.find(
-                Finding::new("correct.unchecked-error", Severity::Fail, "a call returned KS_OK although the runtime reports an error")
-                    .with_evidence(pending.clone())
-                    .with_next("check what every launch returns (`cudaGetLastError`), and return KS_ERROR"),
+                Finding::new(
+                    "correct.unchecked-error",
+                    Severity::Fail,
+                    "a call returned KS_OK although the runtime reports an error",
+                )
+                .with_evidence(pending.clone())
+                .with_next("check what every launch returns (`cudaGetLastError`), and return KS_ERROR"),
             );
         }
         if declined > 0 {

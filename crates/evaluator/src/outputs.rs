@@ -129,9 +129,7 @@ impl Data {
     #[must_use]
     pub fn tiled(&self, pattern: &[u8]) -> Self {
         match self {
-            Self::Host(bytes) => {
-                Self::Host(pattern.iter().copied().cycle().take(bytes.len()).collect())
-            }
+            Self::Host(bytes) => Self::Host(pattern.iter().copied().cycle().take(bytes.len()).collect()),
             Self::Device(data) => Self::Device(data.tiled(pattern)),
         }
     }

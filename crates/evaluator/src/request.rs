@@ -123,9 +123,8 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
     };
     let at_return = |arena: &Arena, settled: bool| match arena {
         Arena::Host(arena) => {
-            let now = slots
-                .iter()
-                .map(|&slot| Outputs::gather(case, |storage| arena.data(slot as usize, storage)));
+            let now =
+                slots.iter().map(|&slot| Outputs::gather(case, |storage| arena.data(slot as usize, storage)));
             if settled && !outputs.is_empty() {
                 deferred =
                     now.zip(&outputs).enumerate().filter(|(_, (a, b))| a != *b).map(|(i, _)| i).collect();

@@ -145,12 +145,7 @@ impl Staged {
     ///
     /// # Errors
     /// When the GPU fails.
-    pub fn load_all(
-        &self,
-        case: &Case,
-        kinds: &StorageKinds,
-        arena: &mut Arena,
-    ) -> Result<(), DeviceError> {
+    pub fn load_all(&self, case: &Case, kinds: &StorageKinds, arena: &mut Arena) -> Result<(), DeviceError> {
         match arena {
             Arena::Host(arena) => {
                 self.copy_into(arena, 0, |_| true);
@@ -192,7 +187,8 @@ impl Constants {
         seed: u64,
         gpu: Option<&Rc<Gpu>>,
     ) -> Result<Self, content::ContentError> {
-        let none = Self { storages: vec![None; constant.len()], gpu: None, constant: constant.to_vec(), seed };
+        let none =
+            Self { storages: vec![None; constant.len()], gpu: None, constant: constant.to_vec(), seed };
         if !constant.iter().any(|&c| c) {
             return Ok(none);
         }

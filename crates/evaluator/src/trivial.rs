@@ -133,11 +133,7 @@ fn head_values(outputs: &Outputs, case: &Case, index: usize) -> Vec<f64> {
 }
 
 /// Bytes of the first input of this type that is not empty.
-fn copy_of_input<'a>(
-    case: &Case,
-    inputs: &'a [Vec<u8>],
-    dtype: kernelseek_core::dtype::DType,
-) -> &'a [u8] {
+fn copy_of_input<'a>(case: &Case, inputs: &'a [Vec<u8>], dtype: kernelseek_core::dtype::DType) -> &'a [u8] {
     case.tensors
         .iter()
         .filter(|t| t.role.is_input() && t.dtype == dtype)

@@ -2,8 +2,8 @@
 
 use super::error::{DeviceError, Ending};
 use crate::channel::Channel;
-use crate::cuda::gpu::Gpu;
 use crate::control::Control;
+use crate::cuda::gpu::Gpu;
 use crate::worker::WorkerSpec;
 use kernelseek_sandbox::process::{self, BoundedCapture, OutputBounds, SpawnSpec, Waited};
 use rustix::fd::AsRawFd;

@@ -23,10 +23,16 @@ pub fn present() -> bool {
 /// kernel says about its devices.
 #[must_use]
 pub fn driver_reads() -> Vec<std::path::PathBuf> {
-    let mut reads: Vec<std::path::PathBuf> =
-        ["/etc/nvidia", "/usr/share/nvidia", "/sys/bus/pci", "/sys/devices", "/sys/module", "/proc/driver/nvidia"]
-            .map(Into::into)
-            .to_vec();
+    let mut reads: Vec<std::path::PathBuf> = [
+        "/etc/nvidia",
+        "/usr/share/nvidia",
+        "/sys/bus/pci",
+        "/sys/devices",
+        "/sys/module",
+        "/proc/driver/nvidia",
+    ]
+    .map(Into::into)
+    .to_vec();
     if present() {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let folders = maps

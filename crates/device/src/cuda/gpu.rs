@@ -1,11 +1,11 @@
 //! The supervisor's side of one GPU: its context, stream, kernels, and memory that no worker sees.
 
+use super::GpuIdentity;
 use super::device::Context;
 use super::error::{CudaError, Result};
 use super::helpers::Helpers;
 use super::memory::{Address, DeviceMemory};
 use super::stream::Stream;
-use super::GpuIdentity;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn a_block_is_little_larger_than_asked_and_classes_are_few() {
         let mut classes = std::collections::BTreeSet::new();
-        for bytes in (1..4096).chain((20..34).flat_map(|p| [(1usize << p) - 1, 1 << p, (1 << p) + 1, 3 << p])) {
+        for bytes in (1..4096).chain((20..34).flat_map(|p| [(1usize << p) - 1, 1 << p, (1 << p) + 1, 3 << p]))
+        {
             let class = class_of(bytes);
             assert!(class >= bytes);
             assert!(class <= bytes + (bytes / 4).max(LEAST), "{bytes} {class}");

@@ -6,6 +6,7 @@ pub mod arena;
 pub mod device;
 pub mod error;
 pub mod gpu;
+pub mod helpers;
 pub mod memory;
 pub mod module;
 pub mod peaks;

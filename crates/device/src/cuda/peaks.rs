@@ -3,11 +3,17 @@
 //! They make the floor under which no honest time can lie, so they must not come out too low: a figure of the vendor is
 //! taken as it is, a measured one is the best of five times 1.1, and the larger of the two counts.
 
+use super::error::Result;
 use super::gpu::Gpu;
+use super::memory::DeviceMemory;
+use super::stream::Event;
 use crate::peaks::Peaks;
 
 /// Margin on the best measurement.
 const MARGIN: f64 = 1.1;
+
+/// Measurements of which the best counts.
+const ROUNDS: usize = 5;
 
 /// What a vendor says of one model: dense rates.
 struct Sheet {
@@ -56,4 +62,41 @@ pub fn of(gpu: &Gpu) -> Peaks {
     }
 }
 
-fn measure(_gpu: &Gpu) -> Peaks { Peaks::measure() }
+/// Rounds of the multiply-add kernel: some milliseconds on a large GPU.
+const FMA_ROUNDS: u32 = 20_000;
+/// Times that the cache-resident buffer is read in one launch.
+const CACHE_READS: u32 = 50;
+
+/// What our own kernels reach. A rate that could not be measured is 0, and never the larger.
+fn measure(gpu: &Gpu) -> Peaks {
+    let best = |work: &dyn Fn() -> Result<f64>| {
+        (0..ROUNDS).map(|_| gpu.guard(rate(gpu, work), 0.0)).fold(0.0, f64::max) * MARGIN
+    };
+    let helpers = gpu.helpers();
+    let l2 = gpu.identity().l2_bytes.max(4 << 20);
+    let far = DeviceMemory::new(8 * l2);
+    let near = DeviceMemory::new(l2 / 4);
+    let read = |memory: &Result<DeviceMemory>, times: u32| match memory {
+        Ok(memory) => {
+            helpers.read(memory.address(), memory.len(), times, gpu.stream())?;
+            Ok(memory.len() as f64 * f64::from(times))
+        }
+        Err(error) => Err(error.clone()),
+    };
+    Peaks {
+        f32_flops: best(&|| helpers.fma(FMA_ROUNDS, gpu.stream()).map(|n| 2.0 * n as f64)),
+        memory_bytes: best(&|| read(&far, 4)),
+        cache_bytes: best(&|| read(&near, CACHE_READS)),
+        narrow: UNKNOWN,
+    }
+}
+
+/// What one piece of work does in a second, by events.
+fn rate(gpu: &Gpu, work: &dyn Fn() -> Result<f64>) -> Result<f64> {
+    let (start, end) = (Event::new()?, Event::new()?);
+    start.record(gpu.stream())?;
+    let amount = work()?;
+    end.record(gpu.stream())?;
+    gpu.stream().synchronize()?;
+    Ok(amount / end.since(&start)?.as_secs_f64().max(1e-9))
+}

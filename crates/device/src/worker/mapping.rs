@@ -159,7 +159,11 @@ impl Mapping {
 
     /// Asks the library how much workspace its calls want, allocates the largest answer zeroed and hands it to
     /// every call. It is never touched again.
-    pub(super) fn provide_workspace(&mut self, library: &Library, gpu: Option<&Gpu>) -> Result<usize, String> {
+    pub(super) fn provide_workspace(
+        &mut self,
+        library: &Library,
+        gpu: Option<&Gpu>,
+    ) -> Result<usize, String> {
         let Some(ask) = library.workspace else { return Ok(0) };
         let bytes = self.calls.iter().map(|c| ask.call(c)).max().unwrap_or(0);
         if bytes == 0 {

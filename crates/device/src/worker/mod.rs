@@ -106,11 +106,8 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
         if let Request::Load { .. } = request {
             let (mut layers, mut listener) = (None, None);
             if spec.lockdown {
-                let rules = LockdownSpec {
-                    read: spec.read.clone(),
-                    threads_allowed: true,
-                    devices: spec.cuda,
-                };
+                let rules =
+                    LockdownSpec { read: spec.read.clone(), threads_allowed: true, devices: spec.cuda };
                 let lockdown = kernelseek_sandbox::lockdown::apply(&rules)?;
                 layers = Some(Box::new(Layers::of(&namespaces, rlimits.clone(), &lockdown)));
                 listener = lockdown.listener;
@@ -127,7 +124,8 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
 fn open_gpu(page: &'static ControlPage, channel: &Channel) -> Result<Gpu, WorkerError> {
     Gpu::open(page).map_err(|error| {
         // Nobody hears it if this fails, and the process ends all the same.
-        let _ = channel.send(&Reply::Failed { message: format!("the GPU could not be opened: {error}") }, &[]);
+        let _ =
+            channel.send(&Reply::Failed { message: format!("the GPU could not be opened: {error}") }, &[]);
         WorkerError::Gpu(error)
     })
 }
@@ -185,8 +183,9 @@ impl State<'_> {
         self.mapping = None;
         let mut mapping = match (&mut self.gpu, cuda) {
             (Some(gpu), Some(handle)) => {
-                let base =
-                    gpu.arena(handle).map_err(|e| format!("the supervisor's buffers could not be opened: {e}"))?;
+                let base = gpu
+                    .arena(handle)
+                    .map_err(|e| format!("the supervisor's buffers could not be opened: {e}"))?;
                 Mapping::on_device(plan, base, gpu)?
             }
             _ => {

@@ -43,7 +43,9 @@ pub fn agreement(pairs: &[Pair]) -> Option<Agreement> {
     let mut events = Vec::new();
     let mut walls = Vec::new();
     for pair in pairs {
-        let Some(gpu) = pair.gpu.filter(|g| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0) else { continue };
+        let Some(gpu) = pair.gpu.filter(|g| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0) else {
+            continue;
+        };
         let n = f64::from(pair.n.max(1));
         let beyond = |side: &GpuSide, events: f64| side.wall_ns - events;
         let fixed = beyond(&gpu.seed, pair.seed_ns);
@@ -71,7 +73,9 @@ fn clocks(pairs: &[Pair]) -> Option<Finding> {
                 two.events_ns / 1e3,
                 two.wall_ns / 1e3
             ))
-            .with_next("join every stream to the call's stream before returning; do not patch the runtime's clocks"),
+            .with_next(
+                "join every stream to the call's stream before returning; do not patch the runtime's clocks",
+            ),
     )
 }
 
@@ -119,7 +123,15 @@ mod tests {
     #[test]
     fn honest_events_agree_with_the_wall() {
         let pairs: Vec<Pair> = (1..=16)
-            .map(|n| pair(n, 10e3 * f64::from(n), 8e3 * f64::from(n), 150e3 + 1e3 * f64::from(n), 151e3 + 1.2e3 * f64::from(n)))
+            .map(|n| {
+                pair(
+                    n,
+                    10e3 * f64::from(n),
+                    8e3 * f64::from(n),
+                    150e3 + 1e3 * f64::from(n),
+                    151e3 + 1.2e3 * f64::from(n),
+                )
+            })
             .collect();
         assert!(defences(&pairs).is_empty(), "{:?}", agreement(&pairs));
     }

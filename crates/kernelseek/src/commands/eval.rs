@@ -99,12 +99,7 @@ fn belongs(args: &Eval) -> Result<Option<Site>, CommandError> {
 }
 
 /// Evaluates without a ledger.
-fn alone(
-    args: &Eval,
-    global: &Global,
-    request: &Request,
-    printer: &Printer,
-) -> Result<u8, CommandError> {
+fn alone(args: &Eval, global: &Global, request: &Request, printer: &Printer) -> Result<u8, CommandError> {
     let mut settings = settings::resolve(global, request.tier)?;
     settings.mode = request.mode;
     settings.column = request.column;
@@ -126,11 +121,16 @@ fn alone(
     };
     let folder = settings::problem_folder(args.selection.problem.as_deref(), candidate)?;
     let name = candidate.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let lock =
-        EvaluationLock::wait(&settings.state_dir, &name, now_ms(), Duration::from_secs(request.patience_s), |busy| {
+    let lock = EvaluationLock::wait(
+        &settings.state_dir,
+        &name,
+        now_ms(),
+        Duration::from_secs(request.patience_s),
+        |busy| {
             campaign::waiting(printer, busy);
-        })
-        .map_err(SupervisorError::from)?;
+        },
+    )
+    .map_err(SupervisorError::from)?;
     let _lock = lock.map_err(|busy| {
         let seconds = (now_ms() - busy.since_ms).max(0) / 1000;
         CommandError::from(SupervisorError::Busy { busy, seconds })
