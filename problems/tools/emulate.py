@@ -170,7 +170,21 @@ def softmax_cases(random):
                 yield note, {"x": x}, {"y": lambda: Buffer(dtype, (rows, cols))}, [], (4e-3 if dtype == BF16 else 1e-6)
 
 
-CASES = {"softmax": softmax_cases}
+def reduce_cases(random):
+    shapes = [(3, 1), (100, 5), (70, 33), (9, 64), (7, 65), (5, 257), (3, 1024), (2, 2048), (3, 2049), (2, 8192),
+              (1, 65536), (1, 65537), (3, 100000), (1100, 4100), (1, 1048576)]
+    for rows, cols in shapes:
+        for gap, misalign, ties in ((0, 0, False), (4, 0, True), (1, 4, False)):
+            if gap and rows * cols > 300000:
+                continue
+            # Ties are what tells the rule: the first largest element counts.
+            values = random.integers(-2, 3, (rows, cols)) if ties else random.normal(0.25, 1, (rows, cols))
+            x = Buffer(F32, (rows, cols), (cols + gap, 1), misalign, values)
+            outputs = {"y": lambda: Buffer(F32, (rows,)), "index": lambda: Buffer(I32, (rows,))}
+            yield f"{rows} x {cols}, gap {gap}, misalign {misalign}, ties {ties}", {"x": x}, outputs, [], 2e-6
+
+
+CASES = {"softmax": softmax_cases, "reduce": reduce_cases}
 
 
 def check(problem, header_command, random):
