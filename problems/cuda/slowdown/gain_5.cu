@@ -1,0 +1,3 @@
+/* The seed with 5 % of its wait taken away. */
+#define KS_GAIN_PERMILLE 50
+#include "seed.cu"
