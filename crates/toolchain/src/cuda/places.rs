@@ -103,8 +103,9 @@ fn not_found(looked_for: String) -> ToolchainError {
         language: "CUDA",
         looked_for,
         hint: format!(
-            "from PyPI (no toolkit needed): pip install --no-deps {}\n      or NVIDIA's packages: apt-get install \
-             cuda-nvcc-13-0 cuda-cudart-dev-13-0 (https://developer.nvidia.com/cuda-downloads); or name one: --nvcc FILE",
+            "from PyPI, no toolkit needed: pip install --no-deps {}\nfrom NVIDIA's repository: apt-get install \
+             cuda-nvcc-13-0 cuda-cudart-dev-13-0 (https://developer.nvidia.com/cuda-downloads)\nfrom a place of its own: \
+             name it with --nvcc FILE",
             super::WHEELS.join(" ")
         ),
     }
