@@ -5,12 +5,14 @@
 
 pub mod audit;
 pub mod bench;
+mod building;
 mod calibrating;
 pub mod calibration;
 pub mod check;
 mod check_outputs;
 mod closure;
 pub mod compare;
+pub mod device_code;
 pub mod device_data;
 pub mod dice;
 pub mod evaluate;

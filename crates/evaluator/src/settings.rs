@@ -1,5 +1,6 @@
 //! What the caller decides about an evaluation, resolved: no environment, no defaults left to look up.
 
+use kernelseek_toolchain::CudaPlaces;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -141,6 +142,10 @@ pub struct Settings {
     pub cc: Option<PathBuf>,
     /// C++ compiler, if the caller names one.
     pub cxx: Option<PathBuf>,
+    /// Where to look for nvcc.
+    pub cuda: CudaPlaces,
+    /// GPU architectures that CUDA sources are compiled for (`sm_90a`).
+    pub archs: Vec<String>,
     /// Python interpreter, if the caller names one.
     pub python: Option<PathBuf>,
     /// Folders to look for programs in.

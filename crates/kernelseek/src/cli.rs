@@ -40,6 +40,9 @@ pub struct Global {
     /// C++ compiler
     #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::CXX, hide_env = true)]
     pub cxx: Option<PathBuf>,
+    /// CUDA compiler [default: looked for; `kernelseek doctor` says where]
+    #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::NVCC, hide_env = true)]
+    pub nvcc: Option<PathBuf>,
     /// Print data as JSON on standard output
     #[arg(long, global = true)]
     pub json: bool,
@@ -283,6 +286,9 @@ pub struct Build {
     /// Folder with problem.toml [default: the folder of the source, or its nearest parent that has one]
     #[arg(long, short, value_name = "DIR")]
     pub problem: Option<PathBuf>,
+    /// GPU architecture to compile a CUDA source for; repeat it for several [default: this machine's GPU, else sm_90a]
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Vec<String>,
     /// Copy the library here
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,

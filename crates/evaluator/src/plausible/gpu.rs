@@ -53,7 +53,8 @@ pub fn agreement(pairs: &[Pair]) -> Option<Agreement> {
         walls.push((gpu.candidate.wall_ns - fixed) / n);
     }
     // A time that is no number must not be left out of the median.
-    let median = |all: &[f64]| if all.iter().any(|x| x.is_nan()) { Some(f64::NAN) } else { stats::median(all) };
+    let median =
+        |all: &[f64]| if all.iter().any(|x| x.is_nan()) { Some(f64::NAN) } else { stats::median(all) };
     Some(Agreement { events_ns: median(&events)?, wall_ns: median(&walls)? })
 }
 
