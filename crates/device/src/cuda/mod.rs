@@ -4,8 +4,11 @@
 
 pub mod device;
 pub mod error;
+pub mod lease;
 pub mod memory;
 pub mod module;
+pub mod nvml;
+pub mod plain;
 pub mod stream;
 
 pub use device::{Context, GpuIdentity};
