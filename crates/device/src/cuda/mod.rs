@@ -10,6 +10,8 @@ pub mod module;
 pub mod nvml;
 pub mod plain;
 pub mod stream;
+pub mod surroundings;
+pub mod trial;
 
 pub use device::{Context, GpuIdentity};
 pub use error::CudaError;
