@@ -29,6 +29,7 @@ pub mod namespaces;
 mod policy;
 pub mod probe;
 pub mod process;
+pub mod programs;
 mod reaper;
 pub mod report;
 mod seccomp;

@@ -7,10 +7,15 @@ pub mod device;
 pub mod error;
 pub mod gpu;
 pub mod helpers;
+pub mod lease;
 pub mod memory;
 pub mod module;
+pub mod nvml;
 pub mod peaks;
+pub mod plain;
 pub mod stream;
+pub mod surroundings;
+pub mod trial;
 
 pub use device::{Context, GpuIdentity, driver_reads};
 pub use error::CudaError;
