@@ -1,7 +1,10 @@
 //! What a candidate may contain: the built-in lists of a target, plus what the problem adds.
 
+mod cuda;
 mod denied;
 mod runtime;
+
+use kernelseek_core::problem::Target;
 
 use crate::pattern;
 
@@ -28,6 +31,9 @@ pub enum ImportRule {
 /// The rules of one target and one problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
+    target: Target,
+    archs: Vec<String>,
+    allow_ptx: bool,
     entry_points: Vec<String>,
     allow_imports: Vec<String>,
     allow_needed: Vec<String>,
@@ -39,6 +45,60 @@ impl Policy {
     #[must_use]
     pub fn cpu(entry_point: &str) -> Self {
         Self { entry_points: vec![entry_point.to_owned()], ..Self::default() }
+    }
+
+    /// The rules of the `cuda` target for a library that must export the C function `entry_point`.
+    #[must_use]
+    pub fn cuda(entry_point: &str) -> Self {
+        Self { target: Target::Cuda, ..Self::cpu(entry_point) }
+    }
+
+    /// Names the architectures (`sm_90a`) that the build asked for; GPU code for any other is refused. Without one, any
+    /// architecture passes.
+    #[must_use]
+    pub fn archs<S: Into<String>>(mut self, archs: impl IntoIterator<Item = S>) -> Self {
+        self.archs.extend(archs.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets in PTX, which the driver compiles when the library is loaded.
+    #[must_use]
+    pub const fn allow_ptx(mut self, allow: bool) -> Self {
+        self.allow_ptx = allow;
+        self
+    }
+
+    /// Where the candidate's calls run.
+    #[must_use]
+    pub const fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The architectures that GPU code may be for, as they were named.
+    #[must_use]
+    pub fn named_archs(&self) -> &[String] {
+        &self.archs
+    }
+
+    /// Whether GPU code for `arch` is what the build asked for.
+    #[must_use]
+    pub fn arch(&self, arch: &str) -> bool {
+        self.archs.is_empty() || self.archs.iter().any(|a| a == arch)
+    }
+
+    /// Whether PTX may be in the library.
+    #[must_use]
+    pub const fn ptx(&self) -> bool {
+        self.allow_ptx
+    }
+
+    /// What to say of an allowed import whose effect outlives the call.
+    #[must_use]
+    pub fn noted(&self, name: &str) -> Option<&'static str> {
+        match self.target {
+            Target::Cpu => None,
+            Target::Cuda => cuda::noted(name),
+        }
     }
 
     /// Adds globs to the import allow-list (`constraints.allow_imports`). They win over refusals by name.
@@ -80,12 +140,19 @@ impl Policy {
     pub fn import(&self, name: &str) -> ImportRule {
         if pattern::first_match(&self.allow_imports, name).is_some() {
             ImportRule::Allowed
-        } else if let Some(refusal) = denied::import(name) {
+        } else if let Some(refusal) = denied::import(name).or_else(|| self.denied(name)) {
             ImportRule::Denied(refusal)
-        } else if runtime::allows(name) {
+        } else if runtime::allows(name) || self.target == Target::Cuda && cuda::allows(name) {
             ImportRule::Allowed
         } else {
             ImportRule::Unlisted
+        }
+    }
+
+    fn denied(&self, name: &str) -> Option<Refusal> {
+        match self.target {
+            Target::Cpu => denied::cpu(name),
+            Target::Cuda => cuda::denied(name),
         }
     }
 
@@ -93,6 +160,7 @@ impl Policy {
     #[must_use]
     pub fn needed(&self, soname: &str) -> bool {
         pattern::first_match(runtime::NEEDED, soname).is_some()
+            || self.target == Target::Cuda && pattern::first_match(cuda::NEEDED, soname).is_some()
             || pattern::first_match(&self.allow_needed, soname).is_some()
     }
 
