@@ -10,11 +10,10 @@ use crate::settings::{Settings, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
-use kernelseek_core::problem::Language;
+use kernelseek_core::problem::{Language, Target};
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
-use kernelseek_inspect::elf;
-use kernelseek_inspect::{PathClass, Policy, rules};
+use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
 use kernelseek_toolchain::{
     Build, BuildError, Builder, Cache, Recipe, SearchPlaces, Toolchain, ToolchainError,
 };
@@ -378,11 +377,20 @@ impl Session {
             }
         };
         let constraints = &self.files.problem.constraints;
-        let policy = Policy::cpu(&self.files.problem.name)
-            .allow_imports(constraints.allow_imports.iter().cloned())
-            .deny_headers(constraints.deny_headers.iter().cloned())
-            .allow_linked(&self.files.problem.build.link);
-        Ok(rules::findings(&facts, &build.closure, &policy))
+        let (name, target) = (&self.files.problem.name, self.files.problem.target);
+        let policy = match target {
+            Target::Cpu => Policy::cpu(name),
+            Target::Cuda => Policy::cuda(name).emitted_by(build.argv.iter().flatten()),
+        }
+        .allow_imports(constraints.allow_imports.iter().cloned())
+        .deny_headers(constraints.deny_headers.iter().cloned())
+        .allow_linked(&self.files.problem.build.link);
+        Ok(match target {
+            Target::Cpu => rules::findings(&facts, &build.closure, &policy),
+            Target::Cuda => {
+                rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None)
+            }
+        })
     }
 
     /// The cases that the tier evaluates.

@@ -400,15 +400,17 @@ fn code_that_another_build_made_is_found() {
     }
     // Put into the compiler's own section and registered by hand, as the compiler would have.
     let planted = format!(
-        "{TINY}__attribute__((section(\".nv_fatbin\"), aligned(8))) {}\
+        "{TINY}extern \"C\" __attribute__((section(\".nv_fatbin\"), aligned(8))) {}\
          struct record {{ int magic, version; const void *data; void *rest; }};\n\
-         static record own __attribute__((section(\".nvFatBinSegment\"), used)) = {{0x466243b1, 1, blob, 0}};\n\
+         static const record own __attribute__((section(\".nvFatBinSegment\"), used)) = {{0x466243b1, 1, blob, 0}};\n\
          extern \"C\" void **__cudaRegisterFatBinary(void *);\n\
-         extern \"C\" void *more() {{ return __cudaRegisterFatBinary(&own); }}\n",
-        array("blob", fatbin)
+         extern \"C\" void *more() {{ return __cudaRegisterFatBinary((void *)&own); }}\n",
+        array("blob", fatbin).trim_start_matches("extern \"C\"")
     );
     let built = build(&planted, HOPPER).unwrap();
-    // It cannot be told from a second source file: what the compiler emitted before the link tells.
+    assert_eq!(built.fails(), set(&["allowed.device-code"]));
+    assert!(built.failed()[0].message.contains("one source file makes one"), "{:#?}", built.failed());
+    // What the compiler emitted before the link tells as well.
     let objects = build(TINY.replace("= 1", "= 2").as_str(), HOPPER).unwrap().device.objects();
     let found = rules::cuda(&built.elf, &built.device, &Closure::default(), &Policy::cuda("op"), Some(&objects));
     assert!(found.iter().any(|f| f.defence == "allowed.device-code" && f.message.contains("did not emit")), "{found:#?}");

@@ -61,6 +61,24 @@ impl Policy {
         self
     }
 
+    /// Takes from the compiler's own command line what it was asked to emit: architectures, and PTX where a `code` names a
+    /// virtual one.
+    #[must_use]
+    pub fn emitted_by<S: AsRef<str>>(mut self, argv: impl IntoIterator<Item = S>) -> Self {
+        for argument in argv {
+            // `-gencode=arch=compute_90a,code=[sm_90a,compute_90a]`, or the option and its value as two arguments.
+            let Some((_, codes)) = argument.as_ref().rsplit_once("code=") else { continue };
+            for code in codes.trim_matches(['[', ']', '"', '\\']).split(',') {
+                if code.starts_with("sm_") {
+                    self.archs.push(code.to_owned());
+                } else if code.starts_with("compute_") {
+                    self.allow_ptx = true;
+                }
+            }
+        }
+        self
+    }
+
     /// Lets in PTX, which the driver compiles when the library is loaded.
     #[must_use]
     pub const fn allow_ptx(mut self, allow: bool) -> Self {
@@ -224,6 +242,17 @@ mod tests {
                 assert_eq!(kind(&policy, name), expected, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn the_compilers_command_line_names_the_architectures() {
+        let policy = |argv: &str| Policy::cuda("op").emitted_by(argv.split(' '));
+        let one = policy("nvcc -O3 -gencode=arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=sm_80 k.cu");
+        assert_eq!(one.named_archs(), ["sm_90a", "sm_80"]);
+        assert!(one.arch("sm_80") && !one.arch("sm_90") && !one.ptx());
+        let both = policy("nvcc -gencode=arch=compute_90a,code=[sm_90a,compute_90a]");
+        assert!(both.arch("sm_90a") && !both.arch("compute_90a") && both.ptx());
+        assert!(policy("nvcc k.cu").arch("sm_120"));
     }
 
     #[test]

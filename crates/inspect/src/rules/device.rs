@@ -41,6 +41,9 @@ pub(super) fn findings(
     let mut out = Vec::new();
     out.extend(stray(device));
     out.extend(containers(device));
+    if expected.is_none() {
+        out.extend(several(facts, device));
+    }
     out.extend(registration(facts, device));
     out.extend(entries(device, policy));
     out.extend(unexpected(device, expected));
@@ -103,6 +106,17 @@ fn containers(device: &DeviceFacts) -> Vec<Finding> {
         out.push(with_list(foreign("a fatbin container lies where the compiler puts none"), elsewhere));
     }
     out
+}
+
+/// A candidate is one source file. A second container, however well registered, was put there by hand.
+fn several(facts: &ElfFacts, device: &DeviceFacts) -> Option<Finding> {
+    let count = device.containers.len();
+    (facts.file_type == FileType::Shared && count > 1).then(|| {
+        with_list(
+            foreign(format!("the library holds {count} fatbin containers, where one source file makes one")),
+            device.containers.iter().map(|c| place(c.offset, c.section.as_deref())),
+        )
+    })
 }
 
 /// Records and containers belong to each other one by one, and nobody else registers anything.
