@@ -11,6 +11,11 @@ use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::problem::{Language, Target};
+<<<<<<< HEAD
+=======
+use kernelseek_device::cuda::gpu::Gpu;
+use kernelseek_device::cuda::{CudaError, GpuIdentity};
+>>>>>>> main
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
 use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
@@ -18,6 +23,7 @@ use kernelseek_toolchain::{
     Build, BuildError, Builder, Cache, Recipe, SearchPlaces, Toolchain, ToolchainError,
 };
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Least deadline of anything asked of a worker.
@@ -56,6 +62,9 @@ pub enum SessionError {
     /// The reference is Python and there is none.
     #[error("the reference is a Python module and no `python3` was found")]
     NoPython,
+    /// There is no usable GPU.
+    #[error("the problem's target is `cuda`, and no GPU can be used")]
+    Gpu(#[source] CudaError),
     /// Held-out scenarios cannot be drawn.
     #[error("held-out scenarios cannot be drawn: {0}")]
     HeldOut(String),
@@ -90,6 +99,7 @@ impl SessionError {
                 _ => (Fault::Toolchain, Some("run `kernelseek doctor`".into())),
             },
             Self::File { .. } => (Fault::Harness, None),
+            Self::Gpu(error) => (Fault::Toolchain, Some(gpu_advice(error).into())),
             Self::NoPython => {
                 (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into()))
             }
@@ -98,6 +108,18 @@ impl SessionError {
                 Some("seed and reference disagree: one of them is wrong, or the inputs (`stress`, `extreme`) go where neither is defined".into()),
             ),
         }
+    }
+}
+
+/// What to do about a GPU that cannot be used.
+const fn gpu_advice(error: &CudaError) -> &'static str {
+    match error {
+        CudaError::NoDriver => {
+            "install the NVIDIA driver, or give the container its devices (`--gpus all`); `kernelseek doctor` says more"
+        }
+        CudaError::NoDevice(_) => "`kernelseek gpu` lists the GPUs that there are",
+        CudaError::TooOld(_) => "install a newer NVIDIA driver",
+        CudaError::Call { .. } => "run `kernelseek doctor`",
     }
 }
 
@@ -113,6 +135,7 @@ pub struct Session {
     seed: Option<Build>,
     candidate: Option<Build>,
     tuned: Option<Tuned>,
+    gpu: Option<Rc<Gpu>>,
 }
 
 impl Session {
@@ -145,7 +168,27 @@ impl Session {
             seed: None,
             candidate: None,
             tuned: None,
+            gpu: None,
         })
+    }
+
+    /// The GPU that the problem's calls run on, opened when it is first needed; `None` for a problem of the CPU.
+    ///
+    /// # Errors
+    /// When there is no usable GPU.
+    pub fn gpu(&mut self) -> Result<Option<Rc<Gpu>>, SessionError> {
+        if self.files.problem.target == Target::Cpu {
+            return Ok(None);
+        }
+        if self.gpu.is_none() {
+            self.gpu = Some(Gpu::open(self.settings.gpu.as_deref()).map_err(SessionError::Gpu)?);
+        }
+        Ok(self.gpu.clone())
+    }
+    /// What the opened GPU is.
+    #[must_use]
+    pub fn gpu_identity(&self) -> Option<GpuIdentity> {
+        self.gpu.as_ref().map(|gpu| gpu.identity().clone())
     }
 
     /// The toolchain.
@@ -438,13 +481,16 @@ impl Session {
     /// # Errors
     /// When the seed or the reference does not build.
     pub fn bench(&mut self, cases: &[Case], sink: &mut dyn Sink) -> Result<Bench, SessionError> {
+        let gpu = self.gpu()?;
         let seed = native(&self.seed_build(sink)?);
         let reference = self.reference(sink)?;
         let python_worker = self.settings.state_dir.join("python_worker.py");
         write_if_changed(&python_worker, kernelseek_device::PYTHON_WORKER)?;
         let constraints = &self.files.problem.constraints;
         let threads = constraints.threads.max(1) as usize;
-        let division = Division::new(allowed_cpus(), threads);
+        // A GPU's driver has threads of its own in the worker.
+        let cores = if gpu.is_some() { threads.max(2) } else { threads };
+        let division = Division::new(allowed_cpus(), cores);
         kernelseek_device::topology::pin_self(&division.supervisor);
         // Held-out cases are up to some tens of percent larger than the listed ones.
         let largest_arena = 2 * Bench::arena_bytes(cases, self.settings.effort.max_slots);
@@ -461,6 +507,8 @@ impl Session {
             largest_arena,
             deterministic: constraints.deterministic,
             deadline: DEADLINE,
+            gpu,
+            cuda_libraries: Vec::new(),
             namespaces: self.settings.namespaces,
             lockdown: self.settings.lockdown,
         })
@@ -478,7 +526,10 @@ impl Session {
     /// condemn honest candidates for ever.
     pub fn measure_peaks(&self, sink: &mut dyn Sink) -> Peaks {
         sink.on(&Event::MeasuringPeaks);
-        let mut peaks = Peaks::measure();
+        let mut peaks = match &self.gpu {
+            Some(gpu) => kernelseek_device::cuda::peaks::of(gpu),
+            None => Peaks::measure(),
+        };
         if let Some(kept) = self.kept_peaks() {
             peaks = peaks.higher(&kept);
         }
@@ -494,7 +545,11 @@ impl Session {
     }
 
     fn peaks_file(&self) -> PathBuf {
-        let identity = serde_json::to_string(&CpuIdentity::read()).unwrap_or_default();
+        let identity = match self.gpu_identity() {
+            Some(gpu) => serde_json::to_string(&gpu),
+            None => serde_json::to_string(&CpuIdentity::read()),
+        }
+        .unwrap_or_default();
         let key = blake3::hash(identity.as_bytes()).to_hex();
         self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]))
     }

@@ -36,6 +36,57 @@ pub enum Mode {
     Cold,
     /// The slot's buffers are where the supervisor's writes left them, in the shared cache level if they fit.
     Warm,
+    /// Calls follow each other without a pause, each on other buffers, as in a running pipeline; on a GPU the time from the
+    /// first to the last is taken, gaps included.
+    Stream,
+}
+
+impl Mode {
+    /// Its name as records hold it and people read it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+            Self::Stream => "stream",
+        }
+    }
+    /// The mode that an audit and `--full` look at besides.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Cold => Self::Warm,
+            Self::Warm | Self::Stream => Self::Cold,
+        }
+    }
+}
+
+/// What of a call is timed. On the CPU it is always the whole call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Column {
+    /// What the device does: the stream is held until everything has been enqueued.
+    #[default]
+    Device,
+    /// From the host's call to the end of its work on an idle stream.
+    Call,
+    /// What the device does when the calls are recorded into one graph.
+    Graph,
+}
+
+impl Column {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Device, Self::Call, Self::Graph];
+
+    /// Its name as records hold it and people read it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Call => "call",
+            Self::Graph => "graph",
+        }
+    }
 }
 
 /// Numbers of worker instances, pairs and references. They depend on the tier alone, never on the candidate, so that
@@ -98,6 +149,10 @@ pub struct Settings {
     pub tier: Tier,
     /// Cache state.
     pub mode: Mode,
+    /// What of a call is timed, on a GPU.
+    pub column: Column,
+    /// The GPU to use, by UUID or ordinal; the first when `None`.
+    pub gpu: Option<String>,
     /// Effort; `Effort::of(tier)` unless the caller knows better.
     pub effort: Effort,
     /// Scenario set; the problem's default when `None`.

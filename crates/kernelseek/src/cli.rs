@@ -150,6 +150,9 @@ pub struct Eval {
     /// What the caches hold when a call begins
     #[arg(long, value_enum, default_value_t = ModeArg::Cold, value_name = "MODE")]
     pub mode: ModeArg,
+    /// What of a call is timed, on a GPU
+    #[arg(long, value_enum, default_value_t = ColumnArg::Device, value_name = "COLUMN")]
+    pub column: ColumnArg,
     /// Exit 1 unless the verdict is PASS
     #[arg(long)]
     pub exit_code: bool,
@@ -202,6 +205,19 @@ pub enum ModeArg {
     Cold,
     /// Where the supervisor's writes left them.
     Warm,
+    /// One call after the other on other buffers, gaps included.
+    Stream,
+}
+
+/// What of a call is timed, on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColumnArg {
+    /// What the device does.
+    Device,
+    /// The whole call, host and device.
+    Call,
+    /// What the device does when the calls are one graph.
+    Graph,
 }
 
 /// `init`.

@@ -3,7 +3,7 @@
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use kernelseek_core::campaign_file;
-use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
+use kernelseek_evaluator::settings::{Column, Effort, Mode, Settings, Tier};
 use kernelseek_supervisor::Site;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         path,
         tier,
         mode: Mode::Cold,
+        column: Column::Device,
+        gpu: None,
         effort: Effort::of(tier),
         set: None,
         only: Vec::new(),

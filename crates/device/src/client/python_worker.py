@@ -18,7 +18,7 @@ try:
 except ImportError:
     numpy = None
 
-VERSION = 1
+VERSION = 2
 # code -> (name, bytes, numpy name, memoryview format)
 DTYPES = {
     1: ("f64", 8, "float64", "d"),

@@ -2,11 +2,15 @@
 //!
 //! The bindings are `cudarc`'s; libcuda is loaded when it is first needed. Nothing here judges or times anything.
 
+pub mod arena;
 pub mod device;
 pub mod error;
+pub mod gpu;
+pub mod helpers;
 pub mod memory;
 pub mod module;
+pub mod peaks;
 pub mod stream;
 
-pub use device::{Context, GpuIdentity};
+pub use device::{Context, GpuIdentity, driver_reads};
 pub use error::CudaError;
