@@ -14,8 +14,7 @@ use kernelseek_device::cuda::gpu::Gpu;
 use kernelseek_device::cuda::{CudaError, GpuIdentity};
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
-use kernelseek_inspect::elf;
-use kernelseek_inspect::{PathClass, Policy, rules};
+use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
 use kernelseek_toolchain::{Build, BuildError, Recipe, SearchPlaces, Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -439,11 +438,20 @@ impl Session {
             }
         };
         let constraints = &self.files.problem.constraints;
-        let policy = Policy::cpu(&self.files.problem.name)
-            .allow_imports(constraints.allow_imports.iter().cloned())
-            .deny_headers(constraints.deny_headers.iter().cloned())
-            .allow_linked(&self.files.problem.build.link);
-        Ok(rules::findings(&facts, &build.closure, &policy))
+        let (name, target) = (&self.files.problem.name, self.files.problem.target);
+        let policy = match target {
+            Target::Cpu => Policy::cpu(name),
+            Target::Cuda => Policy::cuda(name).emitted_by(build.argv.iter().flatten()),
+        }
+        .allow_imports(constraints.allow_imports.iter().cloned())
+        .deny_headers(constraints.deny_headers.iter().cloned())
+        .allow_linked(&self.files.problem.build.link);
+        Ok(match target {
+            Target::Cpu => rules::findings(&facts, &build.closure, &policy),
+            Target::Cuda => {
+                rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None)
+            }
+        })
     }
 
     /// The cases that the tier evaluates.

@@ -297,11 +297,23 @@ pub struct Build {
 /// `inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The library
+    /// The library, object file or cubin
     pub file: PathBuf,
     /// Entry point that it should export
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
+    /// Whose rules it is judged by; without it, `cuda` if the file holds GPU code
+    #[arg(long, value_enum)]
+    pub target: Option<TargetName>,
+}
+
+/// A target, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TargetName {
+    /// Threads of this machine
+    Cpu,
+    /// An NVIDIA GPU
+    Cuda,
 }
 
 /// `doctor`.

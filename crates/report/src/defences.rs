@@ -5,7 +5,12 @@
 pub fn in_words(defence: &str) -> Option<&'static str> {
     Some(match defence {
         "allowed.constructor" => "runs code when it is loaded",
+        "allowed.cudart" => "brings the CUDA runtime inside of it",
+        "allowed.device-arch" => "carries device code for an architecture that was not asked for",
         "allowed.device-code" => "carries device code that its own build did not make",
+        "allowed.device-packed" => "carries device code that is compressed",
+        "allowed.device-ptx" => "carries PTX that is compiled when it is loaded",
+        "allowed.device-setting" => "changes settings that outlive the call",
         "allowed.execstack" => "asks for an executable stack",
         "allowed.export" => "does not export the entry point",
         "allowed.flag" => "chooses a compiler flag that is not on the allowed list",
@@ -13,7 +18,9 @@ pub fn in_words(defence: &str) -> Option<&'static str> {
         "allowed.header" => "includes a header that is denied",
         "allowed.ifunc" => "chooses functions while it is loaded",
         "allowed.import" => "imports what is not allowed",
+        "allowed.local-memory" => "keeps values in local memory",
         "allowed.needed" => "needs a library that is not allowed",
+        "allowed.no-kernel" => "holds no kernel of its own",
         "allowed.raw-syscall" => "holds system-call instructions",
         "allowed.rpath" => "brings its own library search path",
         "allowed.textrel" => "changes its own code when it is loaded",
