@@ -6,6 +6,7 @@ pub mod device;
 pub mod error;
 pub mod memory;
 pub mod module;
+pub mod solo;
 pub mod stream;
 
 pub use device::{Context, GpuIdentity};

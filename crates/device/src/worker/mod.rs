@@ -2,8 +2,8 @@
 //! make, and acknowledges them. It knows no seed, no expected value, no phase and no scenario.
 
 mod fault;
-mod library;
-mod mapping;
+pub(crate) mod library;
+pub(crate) mod mapping;
 
 use crate::channel::{Channel, ChannelError};
 use crate::control::ControlPage;
