@@ -132,7 +132,7 @@ mod tests {
 
     const RAW: &str = r#"==PROF== Connected to process 4711 (/usr/bin/kernelseek)
 "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","dram__bytes_read.sum","dram__bytes_write.sum","gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed","gpu__time_duration.sum","launch__registers_per_thread","launch__shared_mem_per_block_dynamic","launch__shared_mem_per_block_static","sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__warps_active.avg.pct_of_peak_sustained_active"
-"","","","","","","","","","","Mbyte","byte","%","ns","register/thread","Kbyte/block","byte/block","%","%"
+"","","","","","","","","","","","Mbyte","byte","%","ns","register/thread","Kbyte/block","byte/block","%","%"
 "0","4711","kernelseek","127.0.0.1","softmax(const float *, float *, ""x"")","1","13","(256, 1, 1)","(4096, 1, 1)","0","9.0","16.78","1,024","71.5","12,352","32","1.5","64","22.25","88.1"
 "1","4711","kernelseek","127.0.0.1","tail","1","13","(32, 1, 1)","(1, 1, 1)","0","9.0","n/a","","","900","16","0","0","0.1",""
 "#;

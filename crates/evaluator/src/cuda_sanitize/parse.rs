@@ -262,7 +262,7 @@ fn file_and_line(text: &str) -> (Option<String>, Option<&str>) {
 /// A title without the addresses and thread numbers that would make every occurrence another one.
 fn without_numbers(title: &str) -> String {
     let mut out = String::new();
-    let mut skip_tuple = false;
+    let (mut skip_tuple, mut skipped) = (false, false);
     for word in title.split_whitespace() {
         if word.starts_with("0x") {
             continue;
@@ -270,6 +270,7 @@ fn without_numbers(title: &str) -> String {
         // `(0, 0, 0)` comes in one word or in three.
         if word.starts_with('(') && word[1..].starts_with(|c: char| c.is_ascii_digit()) {
             skip_tuple = !word.contains(')');
+            skipped = true;
             continue;
         }
         if skip_tuple {
@@ -282,7 +283,8 @@ fn without_numbers(title: &str) -> String {
         out.push_str(word);
     }
     let out = out.trim_end_matches([':', ' ', '.']);
-    out.strip_suffix(" in block").unwrap_or(out).trim_end_matches(" at").to_owned()
+    let out = out.strip_suffix(" in block").filter(|_| skipped).unwrap_or(out);
+    out.trim_end_matches(" at").to_owned()
 }
 
 #[cfg(test)]
