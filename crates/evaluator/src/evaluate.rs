@@ -195,6 +195,7 @@ pub fn evaluate(
     if settings.tier == Tier::Full {
         full_extras(&mut verdict, &mut measurer, session, settings, &terms, sink)?;
     }
+    crate::cuda_sanitize::extend(&mut verdict, session, settings, sink)?;
     verdict.aa_spread = calibration.pooled;
     describe_sandbox(&mut verdict, layers.as_ref(), settings);
     if let Some(finding) = session.changed_since() {

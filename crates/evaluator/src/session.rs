@@ -448,9 +448,7 @@ impl Session {
         .allow_linked(&self.files.problem.build.link);
         Ok(match target {
             Target::Cpu => rules::findings(&facts, &build.closure, &policy),
-            Target::Cuda => {
-                rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None)
-            }
+            Target::Cuda => rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None),
         })
     }
 

@@ -1,5 +1,6 @@
 //! What the caller decides about an evaluation, resolved: no environment, no defaults left to look up.
 
+use crate::cuda_sanitize::Tool;
 use kernelseek_toolchain::CudaPlaces;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -176,6 +177,8 @@ pub struct Settings {
     pub candidate_flags: Option<Vec<String>>,
     /// Calibrate the seed against itself when no record of its spread exists.
     pub calibrate: bool,
+    /// Tools of compute-sanitizer to run the candidate under; none when empty.
+    pub sanitize: Vec<Tool>,
 }
 
 impl Settings {

@@ -60,6 +60,13 @@ impl StorageKinds {
             poisoned: (0..count).map(|i| any(i, &|r| r == Role::Output)).collect(),
         }
     }
+
+    /// Whether no call may expect anything in the storage: all of its tensors are pure outputs.
+    #[must_use]
+    pub fn only_written(&self, case: &Case, storage: usize) -> bool {
+        self.poisoned[storage]
+            && case.tensors.iter().filter(|t| t.storage == Some(storage)).all(|t| t.role == Role::Output)
+    }
 }
 
 impl Staged {

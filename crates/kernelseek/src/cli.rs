@@ -4,6 +4,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 mod campaign;
+mod tools;
+
+pub use tools::{Profile, SanitizeArg, SetArg, SoloArgs};
 
 pub use campaign::{
     AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
@@ -84,6 +87,8 @@ pub enum Command {
     Build(Build),
     /// Say what a built library holds: imports, needed libraries, segments, and what breaks the rules
     Inspect(Inspect),
+    /// Run one scenario under Nsight Compute and keep its report; no time of it is ever counted
+    Profile(Profile),
     /// Say what this machine offers: compilers, sandbox layers, clocks, caches, peaks
     Doctor(Doctor),
     /// Measure the measurement: seed against itself, planted slowdowns, hostile candidates
@@ -120,6 +125,9 @@ pub enum Command {
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Call one case by itself, for sanitizers and profilers. Started by the tool itself.
+    #[command(hide = true)]
+    Solo(SoloArgs),
 }
 
 /// Where a problem is and which of its scenarios.
@@ -150,6 +158,10 @@ pub struct Eval {
     /// More contents, held-out scenarios, a second cache mode
     #[arg(long)]
     pub full: bool,
+    /// Also run the quick scenarios (or the named ones) under these tools of compute-sanitizer; cuda target, outside the
+    /// campaign
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TOOL")]
+    pub sanitize: Vec<SanitizeArg>,
     /// What the caches hold when a call begins
     #[arg(long, value_enum, default_value_t = ModeArg::Cold, value_name = "MODE")]
     pub mode: ModeArg,

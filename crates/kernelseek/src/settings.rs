@@ -40,6 +40,7 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         suspicious: SUSPICIOUS,
         candidate_flags: None,
         calibrate: tier != Tier::Quick,
+        sanitize: Vec::new(),
     })
 }
 

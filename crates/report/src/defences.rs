@@ -55,6 +55,10 @@ pub fn in_words(defence: &str) -> Option<&'static str> {
         "sandbox.denied" => "tried what the sandbox denies",
         "sandbox.flood" => "flooded its output",
         "sandbox.output" => "printed something",
+        "sanitize.initcheck" => "reads device memory that nothing has written",
+        "sanitize.memcheck" => "leaves its allocations on the device",
+        "sanitize.racecheck" => "has a race in shared memory",
+        "sanitize.synccheck" => "uses a barrier that not every thread reaches",
         "sanitizer.report" => "is reported by a sanitizer",
         "stale.changed" => "has changed since",
         "stale.source" => "changed while it was evaluated",
@@ -79,8 +83,18 @@ mod tests {
 
     /// Defence ids that the sources of a crate hold as literals.
     fn literals(folder: &Path, into: &mut BTreeSet<String>) {
-        const STAGES: [&str; 9] =
-            ["allowed", "audit", "built", "correct", "harness", "plausible", "sanitizer", "stale", "timed"];
+        const STAGES: [&str; 9] = [
+            "allowed",
+            "audit",
+            "built",
+            "correct",
+            "harness",
+            "plausible",
+            "sanitize",
+            "sanitizer",
+            "stale",
+            "timed",
+        ];
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {

@@ -489,7 +489,7 @@ impl Worker {
 }
 
 /// The plan that tells a worker how to build the call structs of `case`.
-fn plan(case: &Case, layout: ArenaLayout) -> Plan {
+pub(crate) fn plan(case: &Case, layout: ArenaLayout) -> Plan {
     let tensors = case
         .tensors
         .iter()

@@ -13,6 +13,7 @@ pub mod module;
 pub mod nvml;
 pub mod peaks;
 pub mod plain;
+pub mod solo;
 pub mod stream;
 pub mod surroundings;
 pub mod trial;

@@ -35,18 +35,18 @@ pub(super) fn map_control(fd: &OwnedFd) -> Result<&'static ControlPage, rustix::
 
 /// One call struct. 8-byte aligned by being made of words.
 #[derive(Debug)]
-pub(super) struct CallStruct {
+pub(crate) struct CallStruct {
     words: Vec<u64>,
 }
 
 impl CallStruct {
-    pub(super) fn as_ptr(&self) -> *const c_void {
+    pub(crate) fn as_ptr(&self) -> *const c_void {
         self.words.as_ptr().cast()
     }
-    fn put_u64(&mut self, offset: usize, value: u64) {
+    pub(crate) fn put_u64(&mut self, offset: usize, value: u64) {
         self.words[offset / 8] = value;
     }
-    fn put_u32_pair(&mut self, offset: usize, low: u32, high: u32) {
+    pub(crate) fn put_u32_pair(&mut self, offset: usize, low: u32, high: u32) {
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&low.to_ne_bytes());
         bytes[4..].copy_from_slice(&high.to_ne_bytes());
@@ -212,7 +212,12 @@ fn map_over(fd: &OwnedFd, address: usize, bytes: usize, offset: usize) -> Result
     Ok(())
 }
 
-fn build_call(plan: &Plan, layout: &CallLayout, addresses: &[usize]) -> Result<CallStruct, String> {
+/// The call struct of one slot whose storages' data lie at `addresses`.
+pub(crate) fn build_call(
+    plan: &Plan,
+    layout: &CallLayout,
+    addresses: &[usize],
+) -> Result<CallStruct, String> {
     let mut call = CallStruct { words: vec![0; layout.size.div_ceil(8)] };
     call.put_u32_pair(0, layout.size as u32, ABI);
     for (tensor, &at) in plan.tensors.iter().zip(&layout.tensors) {

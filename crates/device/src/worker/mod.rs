@@ -3,8 +3,8 @@
 
 mod cuda;
 mod fault;
-mod library;
-mod mapping;
+pub(crate) mod library;
+pub(crate) mod mapping;
 
 use crate::channel::{Channel, ChannelError};
 use crate::control::ControlPage;

@@ -87,6 +87,7 @@ fn belongs(args: &Eval) -> Result<Option<Site>, CommandError> {
     let apart = args.no_campaign
         || args.last
         || args.no_sandbox
+        || !args.sanitize.is_empty()
         || args.selection.problem.is_some()
         || args.selection.set.is_some();
     if apart {
@@ -105,6 +106,7 @@ fn alone(args: &Eval, global: &Global, request: &Request, printer: &Printer) -> 
     settings.column = request.column;
     settings.set.clone_from(&args.selection.set);
     settings.only.clone_from(&args.selection.scenario);
+    settings.sanitize = args.sanitize.iter().map(|tool| tool.tool()).collect();
     if args.no_sandbox {
         settings.namespaces = false;
         settings.lockdown = false;
