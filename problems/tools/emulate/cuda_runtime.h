@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <vector>
 
@@ -57,43 +59,63 @@ namespace emu {
 }
 
 enum class Wait { None, Warp, Block, Done };
+constexpr size_t STACK = 64 << 10;
 struct Fiber {
-    ucontext_t context;
+    jmp_buf here;
     dim3 thread;
     unsigned flat;
     Wait wait;
-    int arrived; /* the barrier's count for __syncthreads_count and kin */
+    bool started;
+    std::unique_ptr<char[]> stack;
 };
 struct Warp { uint64_t slot[32][8]; };
 
-inline ucontext_t scheduler;
-inline std::vector<Fiber> fibers;
+inline jmp_buf scheduler;
+inline std::vector<Fiber> fibers; /* kept from launch to launch */
 inline std::vector<Warp> warps;
-inline std::vector<char> stacks;
 inline std::vector<uint64_t> dynamic; /* one block's dynamic shared memory */
 inline Fiber *current;
 inline dim3 grid, block, index;
 inline std::function<void()> body;
-constexpr size_t STACK = 64 << 10;
 
-inline void enter()
-{
-    body();
-    current->wait = Wait::Done;
-    swapcontext(&current->context, &scheduler);
-}
+/* Back to the scheduler. Jumps instead of swapcontext: no system call for each of some million switches. */
 inline void pause(Wait w)
 {
     Fiber *me = current;
     me->wait = w;
-    swapcontext(&me->context, &scheduler);
+    if (!_setjmp(me->here))
+        _longjmp(scheduler, 1);
+}
+inline void enter()
+{
+    for (;;) { /* once for each block that has this thread */
+        body();
+        pause(Wait::Done);
+    }
+}
+inline void resume(Fiber &f)
+{
+    current = &f;
+    if (_setjmp(scheduler))
+        return;
+    if (f.started)
+        _longjmp(f.here, 1);
+    f.started = true;
+    f.stack.reset(new char[STACK]);
+    ucontext_t start;
+    getcontext(&start);
+    start.uc_stack.ss_sp = f.stack.get();
+    start.uc_stack.ss_size = STACK;
+    start.uc_link = nullptr;
+    makecontext(&start, enter, 0);
+    setcontext(&start);
 }
 inline void release()
 {
-    const unsigned n = (unsigned)fibers.size();
+    const unsigned n = block.x * block.y * block.z;
     bool all_block = true, moved = false;
     for (unsigned w = 0; w * 32 < n; w++) {
-        bool all_warp = true, any = false;
+        bool all_warp = true, any = false; /* a thread that has left does not take part in an exchange of all lanes */
         for (unsigned t = w * 32; t < n && t < w * 32 + 32; t++) {
             const Wait s = fibers[t].wait;
             any |= s == Wait::Warp;
@@ -117,32 +139,25 @@ inline void release()
 inline void run_block(unsigned pass)
 {
     const unsigned n = block.x * block.y * block.z;
-    fibers.resize(n);
+    if (fibers.size() < n)
+        fibers.resize(1024);
     warps.resize((n + 31) / 32);
-    if (stacks.size() < n * STACK)
-        stacks.resize(n * STACK);
     std::fill(dynamic.begin(), dynamic.end(), 0x7ff7dead7fc1deadull); /* nothing may count on zeros */
     for (unsigned t = 0; t < n; t++) {
         Fiber &f = fibers[t];
         f.flat = t;
         f.thread = dim3(t % block.x, t / block.x % block.y, t / block.x / block.y);
         f.wait = Wait::None;
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = stacks.data() + t * STACK;
-        f.context.uc_stack.ss_size = STACK;
-        f.context.uc_link = nullptr;
-        makecontext(&f.context, enter, 0);
     }
     for (;; pass++) {
         bool ran = false, alive = false;
         for (unsigned i = 0; i < n; i++) {
             Fiber &f = fibers[pass % 2 ? n - 1 - i : i];
-            alive |= f.wait != Wait::Done;
             if (f.wait == Wait::None) {
-                current = &f;
                 ran = true;
-                swapcontext(&scheduler, &f.context);
+                resume(f);
             }
+            alive |= f.wait != Wait::Done;
         }
         if (!alive)
             return;
