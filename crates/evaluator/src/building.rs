@@ -138,6 +138,88 @@ fn with(flags: &[String], extra: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Effort, Mode, Settings, Tier};
+    use kernelseek_toolchain::CudaPlaces;
+
+    fn settings(state_dir: PathBuf, nvcc: Option<PathBuf>) -> Settings {
+        let path = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+        Settings {
+            state_dir,
+            helper: PathBuf::from("/bin/false"),
+            cc: None,
+            cxx: None,
+            cuda: CudaPlaces { nvcc, ..CudaPlaces::default() },
+            archs: vec!["sm_90a".into()],
+            python: None,
+            path,
+            tier: Tier::Quick,
+            mode: Mode::Cold,
+            effort: Effort::of(Tier::Quick),
+            set: None,
+            only: Vec::new(),
+            secret: [0; 32],
+            namespaces: true,
+            lockdown: true,
+            suspicious: 1.5,
+            candidate_flags: None,
+            calibrate: false,
+        }
+    }
+
+    /// A copy of the fixture and a session on it; `None`, and a word about it, without a C++ compiler and nvcc.
+    fn session(folder: &Path, candidate: &str) -> Option<Session> {
+        let fixture =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernelseek/tests/fixtures/cuda_rowscale");
+        for entry in std::fs::read_dir(fixture).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+        }
+        std::fs::copy(folder.join("seed.cu"), folder.join(candidate)).unwrap();
+        let nvcc = std::env::var_os("KERNELSEEK_NVCC").filter(|v| !v.is_empty()).map(PathBuf::from);
+        let settings = settings(folder.join("state"), nvcc);
+        let session = Session::open(folder, Some(&folder.join(candidate)), &settings).ok()?;
+        if let Err(error) = session.toolchain().nvcc() {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        Some(session)
+    }
+
+    #[test]
+    fn all_sides_are_built_at_once_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut session) = session(folder.path(), "faster.cu") else { return };
+        std::fs::write(folder.path().join("reference.cu"), "#include \"none.h\"\n").unwrap();
+        let mut said = Vec::new();
+        let mut sink = |event: &Event| match event {
+            Event::Building { side } => said.push(format!("building {}", side.as_str())),
+            Event::Built { side, .. } => said.push(format!("built {}", side.as_str())),
+            _ => {}
+        };
+        let built = session.candidate(&mut sink).unwrap();
+        assert!(built.is_ok(), "{built:?}");
+        // What is wrong with the reference is not the candidate's fault.
+        assert_eq!(
+            said,
+            ["building seed", "building reference", "building candidate", "built seed", "built candidate"]
+        );
+        assert!(session.seed.is_some() && session.reference.is_none());
+        assert!(!session.candidate_hash().is_empty());
+        let build = session.candidate_build().unwrap();
+        assert_eq!(build.kernels.len(), 1, "{:?}", build.kernels);
+        assert!(session.compiler().starts_with("nvcc "), "{}", session.compiler());
+    }
+
+    #[test]
+    fn a_candidate_that_does_not_compile_is_told_by_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut session) = session(folder.path(), "faster.cu") else { return };
+        std::fs::write(folder.path().join("faster.cu"), "int f() { return x; }\n").unwrap();
+        let findings = session.candidate(&mut |_: &Event| {}).unwrap().unwrap_err();
+        assert_eq!(findings[0].defence, "built.compile");
+        assert!(findings[0].evidence[0].starts_with("faster.cu(1): error"), "{findings:?}");
+        assert!(session.seed.is_some() && session.reference.is_some());
+    }
 
     #[test]
     fn a_target_takes_its_own_languages() {

@@ -28,7 +28,7 @@ impl<'t> Report<'t> {
                 Row {
                     good: true,
                     name: "nvcc",
-                    value: format!("{}, from {} ({})", nvcc.version, nvcc.found, nvcc.program.display()),
+                    value: format!("{} ({}), found {}", nvcc.version, nvcc.program.display(), nvcc.found),
                     fix: None,
                 },
                 Row {

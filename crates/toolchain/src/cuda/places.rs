@@ -64,18 +64,18 @@ pub fn find(places: &CudaPlaces, path: &[PathBuf], system: &Path) -> Result<Foun
     for (name, home) in &places.homes {
         let program = home.join("bin/nvcc");
         if usable(&program) {
-            return Ok(found(program, name.clone()));
+            return Ok(found(program, format!("by {name}")));
         }
         looked.push(format!("{name} ({})", program.display()));
     }
     if let Some(program) = path.iter().map(|f| f.join("nvcc")).find(|p| usable(p)) {
-        return Ok(found(program, "PATH".into()));
+        return Ok(found(program, "on PATH".into()));
     }
     looked.push("PATH".into());
     for folder in usual(system) {
         let program = folder.join("bin/nvcc");
         if usable(&program) {
-            return Ok(found(program, folder.display().to_string()));
+            return Ok(found(program, format!("in {}", folder.display())));
         }
     }
     looked.extend(["/usr/local/cuda*".to_owned(), "/opt/cuda".to_owned()]);
@@ -89,7 +89,7 @@ pub fn find(places: &CudaPlaces, path: &[PathBuf], system: &Path) -> Result<Foun
         for folder in packages(&python, path) {
             let program = folder.join(PACKAGE);
             if usable(&program) {
-                return Ok(found(program, format!("the packages of {}", python.display())));
+                return Ok(found(program, format!("among the packages of {}", python.display())));
             }
         }
         asked.push(python);
@@ -181,7 +181,7 @@ mod tests {
             format!("#!/bin/sh\n: > {}\necho {}\n", machine.at("asked").display(), packages.display());
         machine.program("bin/python3", &python);
         let wheel = machine.program("lib/site-packages/nvidia/cu13/bin/nvcc", SCRIPT);
-        let said = format!("the packages of {}", machine.at("bin/python3").display());
+        let said = format!("among the packages of {}", machine.at("bin/python3").display());
         assert_eq!(machine.place(&none), (wheel, said));
         std::fs::remove_file(machine.at("asked")).unwrap();
 
@@ -195,12 +195,12 @@ mod tests {
         let usual = machine.program("usr/local/cuda/bin/nvcc", SCRIPT);
         assert_eq!(machine.place(&none).0, usual);
         let on_path = machine.program("bin/nvcc", SCRIPT);
-        assert_eq!(machine.place(&none), (on_path, "PATH".into()));
+        assert_eq!(machine.place(&none), (on_path, "on PATH".into()));
         let home = machine.program("home/bin/nvcc", SCRIPT);
         let homes =
             vec![("CUDA_HOME".to_owned(), machine.at("nowhere")), ("CUDA_PATH".into(), machine.at("home"))];
         let with_homes = CudaPlaces { homes, ..none };
-        assert_eq!(machine.place(&with_homes), (home, "CUDA_PATH".into()));
+        assert_eq!(machine.place(&with_homes), (home, "by CUDA_PATH".into()));
         let own = machine.program("own/nvcc-x", SCRIPT);
         let named = CudaPlaces { nvcc: Some(own.clone()), ..with_homes.clone() };
         assert_eq!(machine.place(&named), (own, "as named".into()));
