@@ -74,7 +74,7 @@ impl Session {
     ) -> Result<Option<Build>, SessionErrorOrBuild> {
         // What is built for is what is there.
         if self.settings.archs.is_empty() {
-            self.gpu().map_err(SessionErrorOrBuild::Session)?;
+            self.gpu(sink).map_err(SessionErrorOrBuild::Session)?;
         }
         let mut sides = Vec::new();
         let mut jobs = Vec::new();
@@ -138,7 +138,7 @@ fn with(flags: &[String], extra: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Effort, Mode, Settings, Tier};
+    use crate::settings::{Column, Effort, Mode, Settings, Tier};
     use kernelseek_toolchain::CudaPlaces;
 
     fn settings(state_dir: PathBuf, nvcc: Option<PathBuf>) -> Settings {
@@ -154,6 +154,10 @@ mod tests {
             path,
             tier: Tier::Quick,
             mode: Mode::Cold,
+            column: Column::Device,
+            gpu: None,
+            gpu_lease: None,
+            sanitize: Vec::new(),
             effort: Effort::of(Tier::Quick),
             set: None,
             only: Vec::new(),

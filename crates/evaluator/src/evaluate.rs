@@ -3,6 +3,7 @@
 use crate::audit;
 use crate::calibration::{Calibration, UNSTEADY};
 use crate::event::{Event, Sink};
+use crate::gpu_hold::GpuHold;
 use crate::judge::{self, Terms};
 use crate::measure::{MeasureError, Measurer};
 use crate::oracle::Oracle;
@@ -171,6 +172,8 @@ pub fn evaluate(
         layers: None,
     };
     let mut states = measure_all(&mut measurer, cases, sink)?;
+    verdict.findings.extend(session.gpu_hold().and_then(GpuHold::foreign));
+    verdict.gpu = session.gpu_identity();
     let layers = measurer.layers.take();
     let below_floor = |peaks: Peaks| {
         states.iter().any(|s| {

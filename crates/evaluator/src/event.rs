@@ -57,6 +57,11 @@ pub enum Event {
         /// Seconds it took.
         seconds: f64,
     },
+    /// Somebody else holds the GPU.
+    WaitingForGpu {
+        /// Who, and since when.
+        holder: String,
+    },
     /// The machine's peaks are being measured.
     MeasuringPeaks,
     /// The seed is being compared with itself, because no record of its spread exists for this device.

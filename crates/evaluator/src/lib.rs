@@ -20,6 +20,7 @@ pub mod dice;
 pub mod evaluate;
 pub mod event;
 pub mod fault;
+pub mod gpu_hold;
 pub mod gpu_slots;
 pub mod gpu_staging;
 pub mod judge;

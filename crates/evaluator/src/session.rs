@@ -2,6 +2,7 @@
 
 use crate::bench::{Artifact, Bench};
 use crate::event::{Event, Side, Sink};
+use crate::gpu_hold::{GpuError, GpuHold};
 use crate::kernel_files;
 use crate::measure::MeasureError;
 use crate::problem_files::{ProblemError, ProblemFiles};
@@ -10,8 +11,8 @@ use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::problem::{Language, Target};
+use kernelseek_device::cuda::GpuIdentity;
 use kernelseek_device::cuda::gpu::Gpu;
-use kernelseek_device::cuda::{CudaError, GpuIdentity};
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
 use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
@@ -58,7 +59,7 @@ pub enum SessionError {
     NoPython,
     /// There is no usable GPU.
     #[error("the problem's target is `cuda`, and no GPU can be used")]
-    Gpu(#[source] CudaError),
+    Gpu(#[source] Box<GpuError>),
     /// Held-out scenarios cannot be drawn.
     #[error("held-out scenarios cannot be drawn: {0}")]
     HeldOut(String),
@@ -101,7 +102,7 @@ impl SessionError {
                 _ => (Fault::Toolchain, Some("run `kernelseek doctor`".into())),
             },
             Self::File { .. } => (Fault::Harness, None),
-            Self::Gpu(error) => (Fault::Toolchain, Some(gpu_advice(error).into())),
+            Self::Gpu(error) => (Fault::Toolchain, Some(error.advice().into())),
             Self::NoPython => {
                 (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into()))
             }
@@ -110,18 +111,6 @@ impl SessionError {
                 Some("seed and reference disagree: one of them is wrong, or the inputs (`stress`, `extreme`) go where neither is defined".into()),
             ),
         }
-    }
-}
-
-/// What to do about a GPU that cannot be used.
-const fn gpu_advice(error: &CudaError) -> &'static str {
-    match error {
-        CudaError::NoDriver => {
-            "install the NVIDIA driver, or give the container its devices (`--gpus all`); `kernelseek doctor` says more"
-        }
-        CudaError::NoDevice(_) => "`kernelseek gpu` lists the GPUs that there are",
-        CudaError::TooOld(_) => "install a newer NVIDIA driver",
-        CudaError::Call { .. } => "run `kernelseek doctor`",
     }
 }
 
@@ -138,7 +127,7 @@ pub struct Session {
     pub(crate) reference: Option<Build>,
     candidate: Option<Build>,
     tuned: Option<Tuned>,
-    gpu: Option<Rc<Gpu>>,
+    gpu: Option<GpuHold>,
 }
 
 impl Session {
@@ -177,23 +166,30 @@ impl Session {
         })
     }
 
-    /// The GPU that the problem's calls run on, opened when it is first needed; `None` for a problem of the CPU.
+    /// The GPU that the problem's calls run on, taken when it is first needed; `None` for a problem of the CPU.
     ///
     /// # Errors
     /// When there is no usable GPU.
-    pub fn gpu(&mut self) -> Result<Option<Rc<Gpu>>, SessionError> {
+    pub fn gpu(&mut self, sink: &mut dyn Sink) -> Result<Option<Rc<Gpu>>, SessionError> {
         if self.files.problem.target == Target::Cpu {
             return Ok(None);
         }
         if self.gpu.is_none() {
-            self.gpu = Some(Gpu::open(self.settings.gpu.as_deref()).map_err(SessionError::Gpu)?);
+            let what = format!("eval {}", self.candidate_name());
+            let hold = GpuHold::take(&self.settings, &what, sink);
+            self.gpu = Some(hold.map_err(|e| SessionError::Gpu(Box::new(e)))?);
         }
-        Ok(self.gpu.clone())
+        Ok(self.gpu.as_ref().map(|hold| hold.gpu().clone()))
+    }
+    /// The hold on the GPU, once it is taken.
+    #[must_use]
+    pub const fn gpu_hold(&self) -> Option<&GpuHold> {
+        self.gpu.as_ref()
     }
     /// Architectures that GPU code is compiled for: those that were named, or the opened GPU's.
     pub(crate) fn archs(&self) -> Vec<String> {
         if self.settings.archs.is_empty() {
-            return self.gpu.iter().map(|gpu| gpu.identity().arch()).collect();
+            return self.gpu.iter().map(|hold| hold.identity().arch()).collect();
         }
         self.settings.archs.clone()
     }
@@ -207,7 +203,7 @@ impl Session {
     /// What the opened GPU is.
     #[must_use]
     pub fn gpu_identity(&self) -> Option<GpuIdentity> {
-        self.gpu.as_ref().map(|gpu| gpu.identity().clone())
+        self.gpu.as_ref().map(GpuHold::identity)
     }
 
     /// The toolchain.
@@ -497,7 +493,7 @@ impl Session {
     /// # Errors
     /// When the seed or the reference does not build.
     pub fn bench(&mut self, cases: &[Case], sink: &mut dyn Sink) -> Result<Bench, SessionError> {
-        let gpu = self.gpu()?;
+        let gpu = self.gpu(sink)?;
         let seed = native(&self.seed_build(sink)?);
         let reference = self.reference(sink)?;
         let python_worker = self.settings.state_dir.join("python_worker.py");
@@ -543,7 +539,7 @@ impl Session {
     pub fn measure_peaks(&self, sink: &mut dyn Sink) -> Peaks {
         sink.on(&Event::MeasuringPeaks);
         let mut peaks = match &self.gpu {
-            Some(gpu) => kernelseek_device::cuda::peaks::of(gpu),
+            Some(hold) => kernelseek_device::cuda::peaks::of(hold.gpu()),
             None => Peaks::measure(),
         };
         if let Some(kept) = self.kept_peaks() {

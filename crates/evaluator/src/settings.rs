@@ -159,6 +159,8 @@ pub struct Settings {
     pub column: Column,
     /// The GPU to use, by UUID or ordinal; the first when `None`.
     pub gpu: Option<String>,
+    /// The lease that this process was started under, as its environment says.
+    pub gpu_lease: Option<String>,
     /// Effort; `Effort::of(tier)` unless the caller knows better.
     pub effort: Effort,
     /// Scenario set; the problem's default when `None`.

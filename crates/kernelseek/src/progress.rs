@@ -64,6 +64,7 @@ impl Sink for Progress {
                 let how = if *cached { "cached".to_owned() } else { format!("{seconds:.1} s") };
                 self.step(format!("built the {} ({how})", side.as_str()), !cached);
             }
+            Event::WaitingForGpu { holder } => self.step(format!("waiting for the GPU: {holder}"), false),
             Event::MeasuringPeaks => self.step("measuring this machine's peaks (once)".into(), true),
             Event::Calibrating { scenarios } => self.step(
                 format!("calibrating: the seed against itself on {scenarios} scenarios (kept; again where a busy machine spoiled it)"),

@@ -31,6 +31,7 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         mode: Mode::Cold,
         column: Column::Device,
         gpu: None,
+        gpu_lease: std::env::var(kernelseek_device::cuda::lease::VARIABLE).ok(),
         effort: Effort::of(tier),
         set: None,
         only: Vec::new(),

@@ -305,6 +305,7 @@ fn step(event: &Event) -> Option<String> {
         Event::Building { side } => format!("building the {}", side.as_str()),
         Event::Built { .. } | Event::Scenario(_) => return None,
         Event::MeasuringPeaks => "measuring this machine's peaks (once)".to_owned(),
+        Event::WaitingForGpu { .. } => "waiting for the GPU, which somebody else holds".to_owned(),
         Event::Calibrating { .. } => "calibrating: the seed against itself".to_owned(),
         Event::Referencing { scenario } => format!("reference: {scenario}"),
         Event::Instance { index, of } => format!("evaluating: instance {index} of {of}"),

@@ -1,0 +1,113 @@
+//! A session's hold on a GPU: the lease that keeps other evaluations away, the open device, and who else is on it.
+
+use crate::event::{Event, Sink};
+use crate::settings::Settings;
+use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_device::cuda::gpu::Gpu;
+use kernelseek_device::cuda::lease::{Claim, Lease, LeaseError, Leases, now_ms};
+use kernelseek_device::cuda::nvml::{Foreign, GpuProcess, Nvml};
+use kernelseek_device::cuda::{CudaError, GpuIdentity, device};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long an evaluation waits for a GPU that somebody else holds.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long an evaluation is meant to last: longer, and those who wait read that it is overdue.
+const LASTS: Duration = Duration::from_secs(1800);
+
+/// Why a GPU cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuError {
+    /// The driver says so.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// Somebody else holds it, or leases cannot be kept on this machine.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+}
+
+impl GpuError {
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::Cuda(CudaError::NoDriver) => {
+                "install the NVIDIA driver, or give the container its devices (`--gpus all`); `kernelseek doctor` says more"
+            }
+            Self::Cuda(CudaError::NoDevice(_)) => "`kernelseek gpu` lists the GPUs that there are",
+            Self::Cuda(CudaError::TooOld(_)) => "install a newer NVIDIA driver",
+            Self::Cuda(CudaError::Call { .. }) => "run `kernelseek doctor`",
+            Self::Lease(LeaseError::Held(_)) => {
+                "wait for it, or name another GPU with `--gpu`; `kernelseek gpu` lists them"
+            }
+            Self::Lease(_) => "make the folder usable, or remove it: it is made again",
+        }
+    }
+}
+
+/// A GPU that this session holds.
+#[derive(Debug)]
+pub struct GpuHold {
+    gpu: Rc<Gpu>,
+    nvml: Option<Nvml>,
+    _lease: Lease,
+}
+
+impl GpuHold {
+    /// Waits for the lease and opens the GPU.
+    ///
+    /// # Errors
+    /// When there is no usable GPU, or somebody else does not let go of it.
+    pub fn take(settings: &Settings, what: &str, sink: &mut dyn Sink) -> Result<Self, GpuError> {
+        // Known before it is opened: a context on it would disturb whoever holds it.
+        let wanted = settings.gpu.as_deref().unwrap_or("0");
+        let identity = device::list()?
+            .into_iter()
+            .enumerate()
+            .find(|(ordinal, gpu)| gpu.uuid == wanted || ordinal.to_string() == wanted)
+            .map(|(_, gpu)| gpu)
+            .ok_or_else(|| CudaError::NoDevice(wanted.to_owned()))?;
+        let claim = Claim {
+            command: format!("kernelseek {what}"),
+            lasts: Some(LASTS),
+            within: settings.gpu_lease.clone(),
+        };
+        let lease = Leases::shared()?.acquire(&identity.uuid, &claim, Some(PATIENCE), &mut |holder| {
+            sink.on(&Event::WaitingForGpu { holder: holder.describe(now_ms()) });
+        })?;
+        let gpu = Gpu::open(Some(&identity.uuid))?;
+        Ok(Self { gpu, nvml: Nvml::open().ok(), _lease: lease })
+    }
+
+    /// The GPU.
+    #[must_use]
+    pub const fn gpu(&self) -> &Rc<Gpu> {
+        &self.gpu
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn identity(&self) -> GpuIdentity {
+        self.gpu.identity().clone()
+    }
+
+    /// Version of the driver and the facts of the moment, for records.
+    #[must_use]
+    pub fn facts(&self) -> Option<serde_json::Value> {
+        let machine = self.nvml.as_ref()?.machine().ok()?;
+        let gpu = machine.gpus.iter().find(|g| g.uuid == self.gpu.identity().uuid)?;
+        Some(serde_json::json!({ "driver": machine.driver, "cuda": machine.cuda, "gpu": gpu }))
+    }
+
+    /// What another process on the GPU means for the times.
+    #[must_use]
+    pub fn foreign(&self) -> Option<Finding> {
+        let seen = self.nvml.as_ref()?.foreign(&self.gpu.identity().uuid, &[std::process::id()]);
+        let Foreign::Seen(processes) = seen else { return None };
+        let mut finding = Finding::new("timed.foreign", Severity::Unproven, "another process uses the GPU");
+        finding.evidence = processes.iter().take(4).map(GpuProcess::describe).collect();
+        Some(finding.with_next(
+            "end it or wait for it, then evaluate again; `kernelseek gpu -- CMD` keeps commands apart",
+        ))
+    }
+}
