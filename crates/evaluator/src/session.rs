@@ -11,11 +11,8 @@ use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::problem::{Language, Target};
-<<<<<<< HEAD
-=======
 use kernelseek_device::cuda::gpu::Gpu;
 use kernelseek_device::cuda::{CudaError, GpuIdentity};
->>>>>>> main
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
 use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
@@ -430,9 +427,7 @@ impl Session {
         .allow_linked(&self.files.problem.build.link);
         Ok(match target {
             Target::Cpu => rules::findings(&facts, &build.closure, &policy),
-            Target::Cuda => {
-                rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None)
-            }
+            Target::Cuda => rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None),
         })
     }
 

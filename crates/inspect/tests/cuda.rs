@@ -83,7 +83,8 @@ impl Nvcc {
     fn library(&self, folder: &Path, source: &str, extra: &[&str]) -> (Vec<u8>, String) {
         std::fs::write(folder.join("k.cu"), source).unwrap();
         let (search, library) = self.cudart();
-        let mut args = vec!["-shared", "-Xcompiler", "-fPIC", "-O3", "-Xptxas", "-v", "k.cu", "-o", "k.so", &search];
+        let mut args =
+            vec!["-shared", "-Xcompiler", "-fPIC", "-O3", "-Xptxas", "-v", "k.cu", "-o", "k.so", &search];
         args.extend(extra);
         if !extra.contains(&"--cudart") {
             args.extend(["--cudart", "none", "-Xlinker", &library]);
@@ -180,7 +181,8 @@ fn one_kernel_fewer_is_seen_by_the_objects() {
     let objects = built.device.objects();
     assert_eq!(objects.len(), 2);
     let policy = Policy::cuda("op");
-    let with = |expected| rules::cuda(&built.elf, &built.device, &Closure::default(), &policy, Some(expected));
+    let with =
+        |expected| rules::cuda(&built.elf, &built.device, &Closure::default(), &policy, Some(expected));
     assert!(with(&objects).iter().all(|f| f.severity == Severity::Note));
     let found = with(&objects[..1]);
     let finding = found.iter().find(|f| f.severity == Severity::Fail).unwrap();
@@ -196,7 +198,11 @@ fn said_by_ptxas(text: &str) -> BTreeMap<(String, String), [u64; 4]> {
     let (mut key, mut stack) = (None, 0);
     for line in text.lines() {
         let number = |before: &str| -> u64 {
-            line.split(before).next().unwrap().split(|c: char| !c.is_ascii_digit()).rfind(|w| !w.is_empty())
+            line.split(before)
+                .next()
+                .unwrap()
+                .split(|c: char| !c.is_ascii_digit())
+                .rfind(|w| !w.is_empty())
                 .map_or(0, |w| w.parse().unwrap())
         };
         if let Some(rest) = line.split("Compiling entry function '").nth(1) {
@@ -268,10 +274,13 @@ fn resources_are_those_that_cuobjdump_says() {
 fn object_files_and_cubins_are_read() {
     let Some(built) = build(SCALE, HOPPER) else { return };
     let folder = built.folder.path();
-    built.nvcc.run(folder, &["-c", "-Xcompiler", "-fPIC", "--compress-mode=none", HOPPER[0], "k.cu", "-o", "k.o"]);
+    built
+        .nvcc
+        .run(folder, &["-c", "-Xcompiler", "-fPIC", "--compress-mode=none", HOPPER[0], "k.cu", "-o", "k.o"]);
     built.nvcc.run(folder, &["-cubin", "-arch=sm_90a", "k.cu", "-o", "k.cubin"]);
     built.nvcc.run(folder, &["-fatbin", "--compress-mode=none", HOPPER[0], "k.cu", "-o", "k.fatbin"]);
-    let names = |d: &DeviceFacts| d.kernels().map(|(a, f)| (a.to_owned(), f.name.clone())).collect::<Vec<_>>();
+    let names =
+        |d: &DeviceFacts| d.kernels().map(|(a, f)| (a.to_owned(), f.name.clone())).collect::<Vec<_>>();
     for file in ["k.o", "k.cubin", "k.fatbin"] {
         let found = device::facts(&std::fs::read(folder.join(file)).unwrap());
         assert_eq!(names(&found), names(&built.device), "{file}");
@@ -316,7 +325,8 @@ fn a_library_without_a_kernel_says_so() {
 fn the_runtime_inside_is_named_with_the_fix() {
     let Some(built) = build(TINY, &[HOPPER[0], "--cudart", "static"]) else { return };
     let found = built.failed();
-    let finding = found.iter().find(|f| f.defence == "allowed.cudart").unwrap_or_else(|| panic!("{found:#?}"));
+    let finding =
+        found.iter().find(|f| f.defence == "allowed.cudart").unwrap_or_else(|| panic!("{found:#?}"));
     assert!(finding.next.as_deref().unwrap().contains("--cudart none"), "{finding:?}");
     // One thing to mend, not a hundred imports.
     assert!(!found.iter().any(|f| f.defence == "allowed.import"), "{found:#?}");
@@ -342,7 +352,9 @@ fn refused_calls_are_named() {
         let found = built.failed();
         assert!(found[0].message.contains(says) && found[0].next.is_some(), "{call}: {found:?}");
     }
-    let limit = format!("{TINY}extern \"C\" int more() {{ return cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20); }}\n");
+    let limit = format!(
+        "{TINY}extern \"C\" int more() {{ return cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20); }}\n"
+    );
     let built = build(&limit, HOPPER).unwrap();
     assert_eq!(built.failed(), []);
     assert!(built.judged(&Policy::cuda("op")).iter().any(|f| f.defence == "allowed.device-setting"));
@@ -360,7 +372,9 @@ fn the_driver_is_refused() {
         .status()
         .unwrap();
     assert!(stub.success());
-    let source = format!("{HEAD}extern \"C\" int cuInit(unsigned);\n{TINY}extern \"C\" int more() {{ return cuInit(0); }}\n");
+    let source = format!(
+        "{HEAD}extern \"C\" int cuInit(unsigned);\n{TINY}extern \"C\" int more() {{ return cuInit(0); }}\n"
+    );
     let (bytes, _) = nvcc.library(folder.path(), &source, &[HOPPER[0], "-L.", "-lcuda"]);
     let found = rules::cuda(
         &facts(&bytes).unwrap(),
@@ -412,8 +426,12 @@ fn code_that_another_build_made_is_found() {
     assert!(built.failed()[0].message.contains("one source file makes one"), "{:#?}", built.failed());
     // What the compiler emitted before the link tells as well.
     let objects = build(TINY.replace("= 1", "= 2").as_str(), HOPPER).unwrap().device.objects();
-    let found = rules::cuda(&built.elf, &built.device, &Closure::default(), &Policy::cuda("op"), Some(&objects));
-    assert!(found.iter().any(|f| f.defence == "allowed.device-code" && f.message.contains("did not emit")), "{found:#?}");
+    let found =
+        rules::cuda(&built.elf, &built.device, &Closure::default(), &Policy::cuda("op"), Some(&objects));
+    assert!(
+        found.iter().any(|f| f.defence == "allowed.device-code" && f.message.contains("did not emit")),
+        "{found:#?}"
+    );
 }
 
 #[test]
@@ -425,12 +443,23 @@ fn code_that_is_unpacked_and_registered_by_hand_is_found() {
     let declare = "extern \"C\" void **__cudaRegisterFatBinary(void *);\n";
     for (how, code) in [
         ("call", "extern \"C\" void *more(void *p) { return __cudaRegisterFatBinary(p); }"),
-        ("tail call without a stub", "__attribute__((optimize(\"no-plt\"))) static void *f(void *p); extern \"C\" void *more(void *p) { void **(*volatile g)(void *) = __cudaRegisterFatBinary; return g(p); }"),
-        ("pointer in data", "extern \"C\" void **(*volatile pointer)(void *) ; void **(*volatile pointer)(void *) = __cudaRegisterFatBinary; extern \"C\" void *more(void *p) { return pointer(p); }"),
+        (
+            "tail call without a stub",
+            "__attribute__((optimize(\"no-plt\"))) static void *f(void *p); extern \"C\" void *more(void *p) { void **(*volatile g)(void *) = __cudaRegisterFatBinary; return g(p); }",
+        ),
+        (
+            "pointer in data",
+            "extern \"C\" void **(*volatile pointer)(void *) ; void **(*volatile pointer)(void *) = __cudaRegisterFatBinary; extern \"C\" void *more(void *p) { return pointer(p); }",
+        ),
     ] {
         let Some(built) = build(&format!("{TINY}{declare}{code}\n"), HOPPER) else { return };
         let found = built.failed();
-        assert_eq!(built.fails(), set(&["allowed.device-code"]), "{how}: {:#?} {found:#?}", built.elf.registration);
+        assert_eq!(
+            built.fails(),
+            set(&["allowed.device-code"]),
+            "{how}: {:#?} {found:#?}",
+            built.elf.registration
+        );
         assert!(found[0].message.contains("__cudaRegisterFatBinary"), "{how}: {found:#?}");
     }
 }
@@ -450,12 +479,18 @@ fn disassembly_of_real_kernels_is_counted() {
         for mix in &mixes {
             let (_, kernel) = device.kernels().find(|(_, f)| f.name == mix.name).unwrap();
             // 16 bytes an instruction, padding included.
-            assert!(mix.total * 16 <= kernel.code_bytes && mix.total * 16 > kernel.code_bytes / 2, "{arch} {mix:?}");
+            assert!(
+                mix.total * 16 <= kernel.code_bytes && mix.total * 16 > kernel.code_bytes / 2,
+                "{arch} {mix:?}"
+            );
             assert_eq!(mix.of(sass::Class::Other), 0, "{arch} {:?}", mix.mnemonics);
         }
         let scale = mixes.iter().find(|m| m.name.contains("scale")).unwrap();
         assert_eq!(scale.global_widths, BTreeMap::from([(128, 2)]), "{arch}");
-        assert!(scale.of(sass::Class::SpecialFunction) >= 2 && scale.of(sass::Class::Shared) >= 2, "{arch} {scale:?}");
+        assert!(
+            scale.of(sass::Class::SpecialFunction) >= 2 && scale.of(sass::Class::Shared) >= 2,
+            "{arch} {scale:?}"
+        );
         assert!(scale.of(sass::Class::Barrier) >= 1, "{arch} {scale:?}");
         let spill = mixes.iter().find(|m| m.name.contains("spill")).unwrap();
         assert!(spill.of(sass::Class::Local) >= 2, "{arch} {spill:?}");

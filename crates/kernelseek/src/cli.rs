@@ -79,7 +79,8 @@ pub enum Command {
     Header(Header),
     /// Build a source the way `eval` does, and say what was built
     Build(Build),
-    /// Say what a built library holds: imports, needed libraries, segments, and what breaks the rules
+    /// Say what a built file holds: imports, needed libraries, GPU kernels with what they take, and what breaks
+    /// the rules
     Inspect(Inspect),
     /// Say what this machine offers: compilers, sandbox layers, clocks, caches, peaks
     Doctor(Doctor),

@@ -188,7 +188,8 @@ struct Reader<'d> {
 
 impl<'d> Reader<'d> {
     fn data(&mut self, section: &elf::SectionHeader64<Endianness>) -> Result<&'d [u8], CubinError> {
-        let data = section.data(self.endian, self.bytes).map_err(|_| malformed("a section outside the file"))?;
+        let data =
+            section.data(self.endian, self.bytes).map_err(|_| malformed("a section outside the file"))?;
         self.budget = self.budget.checked_sub(data.len()).ok_or(malformed("sections that overlap"))?;
         Ok(data)
     }
@@ -351,7 +352,8 @@ fn attributes(data: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
         let (&[format, number, a, b], after) = rest.split_first_chunk()?;
         let value = u16::from_le_bytes([a, b]);
         // Format 4 has a payload of that many bytes; the others hold their value.
-        let (payload, after) = if format == 4 { after.split_at_checked(value.into())? } else { (&[][..], after) };
+        let (payload, after) =
+            if format == 4 { after.split_at_checked(value.into())? } else { (&[][..], after) };
         rest = after;
         Some(Attribute { number, value, payload })
     })

@@ -94,8 +94,7 @@ pub(crate) fn find(bytes: &[u8]) -> Option<usize> {
 
 /// Reads the container whose header starts at `start`.
 pub(crate) fn read(bytes: &[u8], start: usize, section: Option<String>) -> Container {
-    let mut out =
-        Container { offset: start, section, size: HEADER, entries: Vec::new(), fault: None };
+    let mut out = Container { offset: start, section, size: HEADER, entries: Vec::new(), fault: None };
     let Some(size) = u64_at(bytes, start + 8).and_then(|s| usize::try_from(s).ok()) else {
         out.fault = Some("its header is cut off".to_owned());
         return out;
@@ -241,7 +240,8 @@ pub(super) mod tests {
 
     #[test]
     fn entries_are_walked() {
-        let mut entries = made(1, 90, 0x10_0011, 0, b".version 9.0\n.target sm_90a\n.visible .entry k() { ret; }\0");
+        let mut entries =
+            made(1, 90, 0x10_0011, 0, b".version 9.0\n.target sm_90a\n.visible .entry k() { ret; }\0");
         entries.extend(made(2, 80, 0x8011, 33, &[1; 40]));
         entries.extend(made(2, 100, 0x120_0011, 0, b"not ELF"));
         entries.extend(made(1, 90, 0x11, 0, b".version 9.0\n.target sm_90\n.address_size 64\n\0\0\0"));

@@ -69,10 +69,8 @@ impl DeviceFacts {
     /// What a compile emitted, to be compared with what a linked library holds: sorted, each once.
     #[must_use]
     pub fn objects(&self) -> Vec<DeviceObject> {
-        let mut out: Vec<DeviceObject> = self
-            .cubins()
-            .flat_map(|c| c.functions.iter().map(|f| c.object(f)))
-            .collect();
+        let mut out: Vec<DeviceObject> =
+            self.cubins().flat_map(|c| c.functions.iter().map(|f| c.object(f))).collect();
         out.sort();
         out.dedup();
         out
@@ -111,10 +109,7 @@ pub fn facts(bytes: &[u8]) -> DeviceFacts {
 
 fn section_at(places: &[SectionPlace], offset: usize) -> Option<String> {
     let offset = offset as u64;
-    places
-        .iter()
-        .find(|p| p.offset <= offset && offset - p.offset < p.size)
-        .map(|p| p.name.clone())
+    places.iter().find(|p| p.offset <= offset && offset - p.offset < p.size).map(|p| p.name.clone())
 }
 
 #[cfg(test)]

@@ -73,7 +73,8 @@ fn is_ptx(rest: &[u8]) -> bool {
     let window = &rest[..rest.len().min(GAP)];
     let Some(target) = window.windows(7).position(|w| w == b".target") else { return false };
     let after = &window[target + 7..];
-    after.windows(3).any(|w| w == b"sm_") && after.first().is_some_and(|b| b.is_ascii_whitespace() || *b == b'/')
+    after.windows(3).any(|w| w == b"sm_")
+        && after.first().is_some_and(|b| b.is_ascii_whitespace() || *b == b'/')
 }
 
 #[cfg(test)]

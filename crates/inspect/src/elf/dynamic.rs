@@ -83,9 +83,9 @@ pub(super) fn read(image: &Image<'_>, machine: Machine) -> Result<Dynamic, Inspe
         sort_symbol(image.endian, symbol, index, strings, &versions, &mut out)?;
     }
     out.registration = registration::read(image, machine, &relocations, |index| {
-        symbols.get(index as usize).is_some_and(|s| {
-            s.name(image.endian, strings).is_ok_and(|name| name == registration::FUNCTION)
-        })
+        symbols
+            .get(index as usize)
+            .is_some_and(|s| s.name(image.endian, strings).is_ok_and(|name| name == registration::FUNCTION))
     });
     Ok(out)
 }

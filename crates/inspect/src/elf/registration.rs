@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use object::Endianness;
 use object::elf::{self, Rela64};
 use object::read::elf::ProgramHeader;
-use object::Endianness;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;

@@ -68,7 +68,12 @@ const IMPORTS: &[Group] = &[
         },
     },
     Group {
-        names: &["cudaLibrary*", "cudaGetKernel*", "cudaKernelSetAttributeForDevice*", "__cudaRegisterUnifiedTable"],
+        names: &[
+            "cudaLibrary*",
+            "cudaGetKernel*",
+            "cudaKernelSetAttributeForDevice*",
+            "__cudaRegisterUnifiedTable",
+        ],
         refusal: Refusal {
             reason: "loads or takes GPU code at run time",
             next: "define the kernel in the candidate's own sources and launch it by name",
@@ -82,7 +87,15 @@ const IMPORTS: &[Group] = &[
         },
     },
     Group {
-        names: &["nvrtc*", "nvJitLink*", "__nvJitLink*", "nvPTXCompiler*", "nvFatbin*", "nvvm[A-Z]*", "nvjpeg*"],
+        names: &[
+            "nvrtc*",
+            "nvJitLink*",
+            "__nvJitLink*",
+            "nvPTXCompiler*",
+            "nvFatbin*",
+            "nvvm[A-Z]*",
+            "nvjpeg*",
+        ],
         refusal: Refusal {
             reason: "makes GPU code at run time",
             next: "instantiate the variants that the call needs when the candidate is built",
@@ -162,7 +175,15 @@ const IMPORTS: &[Group] = &[
         refusal: Refusal { reason: "touches files or the driver's log", next: "remove the call" },
     },
     Group {
-        names: &["cudaGraphics*", "cudaGL*", "cudaEGL*", "cudaVDPAU*", "cudaEventCreateFromEGLSync", "hip[A-Z]*", "cl[A-Z]*"],
+        names: &[
+            "cudaGraphics*",
+            "cudaGL*",
+            "cudaEGL*",
+            "cudaVDPAU*",
+            "cudaEventCreateFromEGLSync",
+            "hip[A-Z]*",
+            "cl[A-Z]*",
+        ],
         refusal: Refusal { reason: "uses another programming interface of the GPU", next: "remove the call" },
     },
     Group {
@@ -244,7 +265,10 @@ mod tests {
                  cudaGraphDebugDotPrint cudaGraphAddExternalSemaphoresSignalNode cublasGemmEx cudnnCreate dlopen dlsym \
                  socket open fork nvmlInit_v2 hipMalloc cudaMemPoolExportPointer cblas_sgemm",
             ),
-            ('u', "cudaSomethingNew cudaMallocManaged helper cuda_helper __cudaSomething cudaMemcpyAsync_other"),
+            (
+                'u',
+                "cudaSomethingNew cudaMallocManaged helper cuda_helper __cudaSomething cudaMemcpyAsync_other",
+            ),
         ] {
             for name in names.split_whitespace() {
                 let kind = match policy.import(name) {

@@ -327,28 +327,26 @@ const IMPORTS: &[Group] = &[
 ];
 
 /// What only the `cpu` target refuses; the `cuda` target has a list of its own.
-const CPU: &[Group] = &[
-    Group {
-        names: &[
-            "cu[A-Z]*",
-            "cuda[A-Z]*",
-            "__cuda[A-Z]*",
-            "cublas*",
-            "cudnn*",
-            "cusolver*",
-            "cusparse*",
-            "cufft*",
-            "curand*",
-            "nvrtc*",
-            "nvJit*",
-            "nvml[A-Z]*",
-            "nccl[A-Z]*",
-            "hip[A-Z]*",
-            "cl[A-Z]*",
-        ],
-        refusal: Refusal { reason: "uses a GPU", next: "build for the cpu target without it" },
-    },
-];
+const CPU: &[Group] = &[Group {
+    names: &[
+        "cu[A-Z]*",
+        "cuda[A-Z]*",
+        "__cuda[A-Z]*",
+        "cublas*",
+        "cudnn*",
+        "cusolver*",
+        "cusparse*",
+        "cufft*",
+        "curand*",
+        "nvrtc*",
+        "nvJit*",
+        "nvml[A-Z]*",
+        "nccl[A-Z]*",
+        "hip[A-Z]*",
+        "cl[A-Z]*",
+    ],
+    refusal: Refusal { reason: "uses a GPU", next: "build for the cpu target without it" },
+}];
 
 /// Header patterns, lower case: other people's kernels.
 pub(super) const HEADERS: &[&str] = &[

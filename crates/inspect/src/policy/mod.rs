@@ -247,7 +247,8 @@ mod tests {
     #[test]
     fn the_compilers_command_line_names_the_architectures() {
         let policy = |argv: &str| Policy::cuda("op").emitted_by(argv.split(' '));
-        let one = policy("nvcc -O3 -gencode=arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=sm_80 k.cu");
+        let one =
+            policy("nvcc -O3 -gencode=arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=sm_80 k.cu");
         assert_eq!(one.named_archs(), ["sm_90a", "sm_80"]);
         assert!(one.arch("sm_80") && !one.arch("sm_90") && !one.ptx());
         let both = policy("nvcc -gencode=arch=compute_90a,code=[sm_90a,compute_90a]");

@@ -212,7 +212,10 @@ fn entries(device: &DeviceFacts, policy: &Policy) -> Vec<Finding> {
         let finding = Finding::new(
             "allowed.device-arch",
             Severity::Fail,
-            format!("the library holds GPU code for an architecture that was not asked for ({})", policy.named_archs().join(", ")),
+            format!(
+                "the library holds GPU code for an architecture that was not asked for ({})",
+                policy.named_archs().join(", ")
+            ),
         );
         out.push(with_list(finding, other).with_next("leave the architectures to the recipe"));
     }

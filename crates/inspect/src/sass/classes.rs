@@ -112,10 +112,7 @@ const NAMES: &[(Class, &str)] = &[
          FHFMA FCMP RRO",
     ),
     (Class::Fp64, "DADD DFMA DMUL DSETP DSET DMNMX"),
-    (
-        Class::Half,
-        "HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I HSET2 HSETP2 HMNMX2 HMNMX HADD HFMA HMUL",
-    ),
+    (Class::Half, "HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I HSET2 HSETP2 HMNMX2 HMNMX HADD HFMA HMUL"),
     (
         Class::Integer,
         "BMSK BREV BFE BFI FLO IABS IADD IADD2 IADD3 IADD32I IADD64 ICMP IDP IDP4A IMAD IMAD32I IMNMX IMNMX3 IMUL \
@@ -227,7 +224,7 @@ mod tests {
         let mut seen = HashSet::new();
         for (class, names) in NAMES {
             for name in names.split_ascii_whitespace() {
-                assert!(seen.insert(name) , "{name} of {class:?} stands twice");
+                assert!(seen.insert(name), "{name} of {class:?} stands twice");
             }
         }
         assert_eq!(Class::ALL.iter().map(|c| c.name()).collect::<HashSet<_>>().len(), Class::ALL.len());

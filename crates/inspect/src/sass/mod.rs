@@ -160,18 +160,39 @@ mod tests {
     #[test]
     fn instructions_are_read() {
         for (line, mnemonic, operands) in [
-            ("        /*0010*/                   S2R R0, SR_TID.X ;   /* 0x0000000000007919 */", "S2R", "R0, SR_TID.X"),
+            (
+                "        /*0010*/                   S2R R0, SR_TID.X ;   /* 0x0000000000007919 */",
+                "S2R",
+                "R0, SR_TID.X",
+            ),
             ("/*01c0*/              @!P0 FMUL R12, R12.reuse, 0.5 ;", "FMUL", "R12, R12.reuse, 0.5"),
             ("/*0040*/  @!UPT UIADD3 URZ, URZ, URZ, URZ ;", "UIADD3", "URZ, URZ, URZ, URZ"),
             ("/*0040*/  @P0 EXIT ;", "EXIT", ""),
-            ("/*0070*/ LDG.E.128.CONSTANT R4, desc[UR6][R4.64+0x10] ; /* 0x */", "LDG.E.128.CONSTANT", "R4, desc[UR6][R4.64+0x10]"),
+            (
+                "/*0070*/ LDG.E.128.CONSTANT R4, desc[UR6][R4.64+0x10] ; /* 0x */",
+                "LDG.E.128.CONSTANT",
+                "R4, desc[UR6][R4.64+0x10]",
+            ),
             ("/*0008*/ { MOV R1, R2 ;", "MOV", "R1, R2"),
-            ("/*1f30*/ HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], R24, gsb0 ;", "HGMMA.64x128x16.F32.BF16", "R24, gdesc[UR4], R24, gsb0"),
+            (
+                "/*1f30*/ HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], R24, gsb0 ;",
+                "HGMMA.64x128x16.F32.BF16",
+                "R24, gdesc[UR4], R24, gsb0",
+            ),
             ("/*12340*/ BRA `(.L_x_3) ;", "BRA", "`(.L_x_3)"),
         ] {
             assert_eq!(instruction(line), Some(Instruction { mnemonic, operands }), "{line}");
         }
-        for line in ["", "/* 0x00007919 */", "/**/ MOV R1, R2;", "/*0010*/", "/*0010*/ @P0", "/*0010*/ .byte 3", "MOV R1, R2 ;", "/*zz*/ MOV ;"] {
+        for line in [
+            "",
+            "/* 0x00007919 */",
+            "/**/ MOV R1, R2;",
+            "/*0010*/",
+            "/*0010*/ @P0",
+            "/*0010*/ .byte 3",
+            "MOV R1, R2 ;",
+            "/*zz*/ MOV ;",
+        ] {
             assert_eq!(instruction(line), None, "{line}");
         }
     }
@@ -192,7 +213,10 @@ mod tests {
             let found = parse(text);
             assert_eq!(found.len(), 2, "{text}");
             let first = &found[0];
-            assert_eq!((first.name.as_str(), first.arch.as_deref(), first.total), ("_Z1kPf", Some("sm_80"), 3));
+            assert_eq!(
+                (first.name.as_str(), first.arch.as_deref(), first.total),
+                ("_Z1kPf", Some("sm_80"), 3)
+            );
             assert_eq!((first.of(Class::Global), first.of(Class::Control), first.of(Class::Move)), (2, 1, 0));
             assert_eq!(first.global_widths, BTreeMap::from([(32, 1), (128, 1)]));
             assert_eq!(first.wide_share(), Some(0.5));
