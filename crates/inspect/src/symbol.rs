@@ -29,7 +29,7 @@ pub fn readable(name: &str) -> String {
 
 /// `name` cut to a length that fits in a message.
 #[must_use]
-pub(crate) fn shorten(name: &str) -> String {
+pub fn shorten(name: &str) -> String {
     match name.char_indices().nth(TEXT_LIMIT) {
         Some((at, _)) => format!("{}...", &name[..at]),
         None => name.to_owned(),

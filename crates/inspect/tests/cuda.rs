@@ -334,29 +334,37 @@ fn the_runtime_inside_is_named_with_the_fix() {
 
 #[test]
 fn refused_calls_are_named() {
-    for (call, says) in [
+    let calls = [
         ("cudaLaunchHostFunc(s, [](void *) {}, y)", "host code when the call has returned"),
         ("cudaStreamAddCallback(s, [](cudaStream_t, cudaError_t, void *) {}, y, 0)", "host code"),
-        ("cudaGetDriverEntryPoint(\"cuLaunchKernel\", (void **)y, 0, nullptr)", "past the CUDA runtime"),
+        (
+            "cudaGetDriverEntryPointByVersion(\"cuLaunchKernel\", (void **)y, 12000, 0, nullptr)",
+            "past the CUDA runtime",
+        ),
         ("cudaLibraryLoadData((cudaLibrary_t *)y, y, 0, 0, 0, 0, 0, 0)", "at run time"),
         ("cudaGraphAddHostNode((cudaGraphNode_t *)y, 0, 0, 0, 0)", "host code"),
         ("cudaIpcOpenMemHandle((void **)y, cudaIpcMemHandle_t{}, 1)", "another process"),
         ("cudaDeviceReset()", "context"),
         ("cudaProfilerStart()", "profiler"),
-    ] {
-        let source = format!(
-            "extern \"C\" cudaError_t cudaProfilerStart();\n{TINY}extern \"C\" int more(int *y, cudaStream_t s) {{ return {call}; }}\n"
-        );
-        let Some(built) = build(&source, HOPPER) else { return };
-        assert_eq!(built.fails(), set(&["allowed.import"]), "{call}");
-        let found = built.failed();
-        assert!(found[0].message.contains(says) && found[0].next.is_some(), "{call}: {found:?}");
+    ];
+    let mut source = format!("extern \"C\" cudaError_t cudaProfilerStart();\n{TINY}");
+    for (index, (call, _)) in calls.iter().enumerate() {
+        source += &format!("extern \"C\" int more{index}(int *y, cudaStream_t s) {{ return {call}; }}\n");
     }
-    let limit = format!(
-        "{TINY}extern \"C\" int more() {{ return cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20); }}\n"
-    );
-    let built = build(&limit, HOPPER).unwrap();
-    assert_eq!(built.failed(), []);
+    source +=
+        "extern \"C\" int limit() { return cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 1 << 20); }\n";
+    let Some(built) = build(&source, HOPPER) else { return };
+    let found = built.failed();
+    assert_eq!(built.fails(), set(&["allowed.import"]));
+    assert_eq!(found.len(), calls.len(), "{found:#?}");
+    for (call, says) in calls {
+        let name = call.split('(').next().unwrap();
+        let finding = found
+            .iter()
+            .find(|f| f.message.contains(&format!("`{name}")))
+            .unwrap_or_else(|| panic!("{name}: {found:#?}"));
+        assert!(finding.message.contains(says) && finding.next.is_some(), "{call}: {finding:?}");
+    }
     assert!(built.judged(&Policy::cuda("op")).iter().any(|f| f.defence == "allowed.device-setting"));
 }
 

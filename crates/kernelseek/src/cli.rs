@@ -85,7 +85,8 @@ pub enum Command {
     Header(Header),
     /// Build a source the way `eval` does, and say what was built
     Build(Build),
-    /// Say what a built library holds: imports, needed libraries, segments, and what breaks the rules
+    /// Say what a built file holds: imports, needed libraries, GPU kernels with what they take, and what breaks
+    /// the rules
     Inspect(Inspect),
     /// Run one scenario under Nsight Compute and keep its report; no time of it is ever counted
     Profile(Profile),

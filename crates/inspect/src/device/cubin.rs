@@ -212,43 +212,38 @@ impl<'d> Reader<'d> {
             .sections
             .symbols(self.endian, self.bytes, elf::SHT_SYMTAB)
             .map_err(|_| malformed("symbol table"))?;
-        // The function that starts each section, by the section's number, and the other way round.
-        let mut of_section: HashMap<usize, (u32, u8)> = HashMap::new();
+        // The functions by name. A section holds its own function and, behind it, copies of library routines.
+        let mut named: HashMap<&[u8], (u32, u8)> = HashMap::new();
         let mut by_symbol: HashMap<u32, usize> = HashMap::new();
         for (index, symbol) in symbols.iter().enumerate() {
             if symbol.st_type() != elf::STT_FUNC {
                 continue;
             }
-            let number = u32::try_from(index).unwrap_or(u32::MAX);
-            if symbol.is_undefined(self.endian) {
-                if out.undefined.len() < FUNCTIONS {
-                    let name = symbols.symbol_name(self.endian, symbol).map(text).unwrap_or_default();
-                    out.undefined.push(name);
-                }
-                continue;
+            let Ok(name) = symbols.symbol_name(self.endian, symbol) else { continue };
+            if !symbol.is_undefined(self.endian) {
+                named.insert(name, (u32::try_from(index).unwrap_or(u32::MAX), symbol.st_other().0));
+            } else if out.undefined.len() < FUNCTIONS {
+                out.undefined.push(text(name));
             }
-            let section = usize::from(symbol.st_shndx(self.endian).0);
-            let kernel = symbol.st_other().0 & ENTRY;
-            let known = of_section.entry(section).or_insert((number, kernel));
-            known.1 |= kernel;
         }
         let mut by_name: HashMap<String, usize> = HashMap::new();
         let sections: Vec<_> = self.sections.iter().collect();
-        for (index, section) in sections.iter().enumerate() {
+        for section in &sections {
             let name = self.name(section);
             let Some(function) = name.strip_prefix(".text.") else { continue };
             if out.functions.len() == FUNCTIONS {
                 return Err(malformed("more functions than any compiler makes"));
             }
             let code = self.data(section)?;
-            let (symbol, kernel) = of_section.get(&index).copied().unwrap_or((u32::MAX, ENTRY));
+            // Without a symbol, as after a strip, whatever has code may be launched.
+            let (symbol, other) = named.get(function.as_bytes()).copied().unwrap_or((u32::MAX, ENTRY));
             by_symbol.insert(symbol, out.functions.len());
             by_name.insert(function.to_owned(), out.functions.len());
             let flags = section.sh_flags(self.endian).0;
             out.functions.push(Function {
                 demangled: symbol::demangle(function),
                 name: symbol::shorten(function),
-                kernel: kernel & ENTRY != 0,
+                kernel: other & ENTRY != 0,
                 // Where older compilers put it; the attribute wins.
                 barriers: (flags >> 20 & 0x7f) as u32,
                 code_bytes: code.len() as u64,
@@ -393,7 +388,7 @@ mod tests {
         let mut bytes = vec![0; 64];
         bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1]);
         assert_eq!(read(&bytes, None), Err(CubinError::NotCubin));
-        bytes[18] = 190;
+        (bytes[6], bytes[18]) = (1, 190);
         assert!(read(&bytes, None).is_ok_and(|c| c.functions.is_empty()));
     }
 }

@@ -144,7 +144,7 @@ const NAMES: &[(Class, &str)] = &[
         Class::Control,
         "BRA BRX BRXU JMP JMX JMXU CALL CAL JCAL RET EXIT KILL BREAK BRK BMOV BSSY BSYNC YIELD NANOSLEEP BPT RPCMOV RTT \
          COLLECTIVE ENDCOLLECTIVE PREEXIT ACQSHMINIT USETMAXREG USETSHMSZ SETCTAID SETLMEMBASE WARPSPLIT SSY SYNC PBK PCNT \
-         CONT IDE RAM SAM LONGJMP PLONGJMP PRET PEXIT BRA_ SETSMEMSIZE SETLMEMBASE",
+         CONT IDE RAM SAM LONGJMP PLONGJMP PRET PEXIT SETSMEMSIZE",
     ),
     (
         Class::Other,
@@ -228,6 +228,67 @@ mod tests {
             }
         }
         assert_eq!(Class::ALL.iter().map(|c| c.name()).collect::<HashSet<_>>().len(), Class::ALL.len());
+    }
+
+    /// What nvdisasm prints of kernels compiled for sm_80, sm_90a, sm_100a and sm_120: matrix products of every kind,
+    /// copies by cp.async, bulk and tensor map, barriers, clusters, conversions, atomics, warp exchange, local arrays.
+    #[test]
+    fn real_mnemonics() {
+        for (class, mnemonics) in [
+            (
+                Class::Tensor,
+                "HMMA.16816.F32 IMMA.16816.S8.S8 DMMA.884 DMMA.8x8x4 HGMMA.64x8x16.F32 QGMMA.64x8x32.F32.E4M3.E4M3 \
+                 UTCHMMA UTCQMMA",
+            ),
+            (Class::TensorMemory, "LDTM STTM UTCCP.T.S UTCATOMSWS.FIND_AND_SET.ALIGN UTCATOMSWS.AND"),
+            (Class::SpecialFunction, "MUFU.EX2 MUFU.RCP MUFU.RSQ MUFU.SQRT"),
+            (Class::Fp32, "FADD.FTZ FFMA FFMA.RM FFMA2 FMUL FMNMX FSETP.GEU.AND FSEL FCHK"),
+            (Class::Fp64, "DADD DFMA.RP DMUL DSETP.NE.AND"),
+            (Class::Half, "HADD2.F32 HFMA2.BF16_V2 HMNMX2 HSET2.BF.EQ.AND HSETP2.GT.AND"),
+            (
+                Class::Integer,
+                "IADD.64 IADD3.X IABS IDP.4A.S8.S8 IMAD.HI.U32 IMAD.WIDE IMNMX.U32 ISETP.EQ.AND.EX LEA.HI.SX32 LOP3.LUT \
+                 PLOP3.LUT POPC PRMT SHF.L.U64.HI BREV FLO.U32.SH VIADD VIADDMNMX.U32 VIMNMX.U32 UIADD3.64 UIMAD.WIDE.U32 \
+                 UISETP.GE.S64.AND ULEA.HI ULOP3.LUT USHF.R.S32.HI UFLO.U32 LEPC",
+            ),
+            (
+                Class::Convert,
+                "F2F.F64.F32 F2FP.F16.E4M3.UNPACK_B F2I.FTZ.U32.TRUNC.NTZ FRND.FLOOR I2F.F64.S64 I2FP.F32.S32",
+            ),
+            (
+                Class::Move,
+                "MOV MOV.64 MOV.SPILL MOVM.16.MT88 UMOV.64 SEL.64 S2R S2UR CS2R.32 CS2UR R2UR.FILL IMAD.MOV.U32",
+            ),
+            (Class::Warp, "SHFL.BFLY VOTE.ANY VOTEU.ALL MATCH.ANY REDUX.SUM.S32 ELECT"),
+            (Class::Shared, "LDS.128 LDS.U8 LDSM.16.M88.4 STS.64 STSM.16.M88 STAS ATOMS.ARRIVE.64"),
+            (
+                Class::Global,
+                "LD.E.64 LDG.E.CONSTANT ST.E.128 STG.E.64 RED.E.ADD.STRONG.GPU REDG.E.ADD.F32.FTZ.RN.STRONG.GPU \
+                 ATOMG.E.CAS.STRONG.GPU",
+            ),
+            (Class::Local, "LDL STL.64"),
+            (Class::Constant, "LDC.64 LDCU.128 ULDC.64"),
+            (
+                Class::AsyncCopy,
+                "LDGSTS.E.BYPASS.128 LDGDEPBAR UBLKCP.S.G UBLKRED.G.S.ADD UTMALDG.2D UTMASTG.2D UTMACCTL.PF UTMACMDFLUSH",
+            ),
+            (
+                Class::Barrier,
+                "BAR.SYNC.DEFER_BLOCKING DEPBAR.LE MEMBAR.ALL.GPU FENCE.VIEW.ASYNC.S SYNCS.ARRIVE.TRANS64.A1T0 \
+                 SYNCS.PHASECHK.TRANS64.TRYWAIT WARPGROUP.DEPBAR.LE WARPGROUP.ARRIVE WARPSYNC.ALL UCGABAR_ARV UCGABAR_WAIT \
+                 ERRBAR CGAERRBAR ACQBULK UTCBAR",
+            ),
+            (
+                Class::Control,
+                "BRA.U.ANY BRX BSSY.RECONVERGENT BSYNC CALL.REL.NOINC RET.REL.NODEC EXIT BPT.TRAP NANOSLEEP PREEXIT YIELD \
+                 USETMAXREG.DEALLOC.CTAPOOL USETMAXREG.TRY_ALLOC.CTAPOOL",
+            ),
+            (Class::Other, "CCTL.IVALL TLD.SCR.LZ"),
+        ] {
+            for mnemonic in mnemonics.split_ascii_whitespace() {
+                assert_eq!(classify(mnemonic, "R1, R2"), class, "{mnemonic}");
+            }
+        }
     }
 
     #[test]
