@@ -1,5 +1,6 @@
-//! Shared memory between the supervisor and one worker.
+//! Memory shared between the supervisor and one worker: pages of this machine, or of a GPU.
 
+use crate::cuda::arena::GpuArena;
 use crate::layout::{ArenaLayout, PAGE, Region};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -123,12 +124,32 @@ impl Drop for SharedMemory {
 
 /// The supervisor's side of an arena.
 #[derive(Debug)]
-pub struct Arena {
+pub enum Arena {
+    /// In this machine's memory.
+    Host(HostArena),
+    /// In a GPU's memory.
+    Gpu(GpuArena),
+}
+
+impl Arena {
+    /// Layout of the arena.
+    #[must_use]
+    pub const fn layout(&self) -> &ArenaLayout {
+        match self {
+            Self::Host(arena) => arena.layout(),
+            Self::Gpu(arena) => arena.layout(),
+        }
+    }
+}
+
+/// An arena in this machine's memory.
+#[derive(Debug)]
+pub struct HostArena {
     memory: SharedMemory,
     layout: ArenaLayout,
 }
 
-impl Arena {
+impl HostArena {
     /// Allocates an arena.
     ///
     /// # Errors

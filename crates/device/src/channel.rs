@@ -172,7 +172,14 @@ mod tests {
         let (a, mut b) = pair();
         let memory = crate::arena::SharedMemory::new("t", 10).unwrap();
         a.send(&Reply::Armed { sequence: 1 }, &[memory.fd()]).unwrap();
-        let many = Reply::Done { sequence: 2, statuses: vec![Status::Ok; 3000], nanos: vec![5; 3000] };
+        let many = Reply::Done {
+            sequence: 2,
+            statuses: vec![Status::Ok; 3000],
+            nanos: vec![5; 3000],
+            host_nanos: vec![],
+            span_nanos: Some(7),
+            pending: None,
+        };
         a.send(&many, &[]).unwrap();
         assert_eq!(b.receive::<Reply>(None).unwrap(), Reply::Armed { sequence: 1 });
         assert!(b.take_fd().is_some());

@@ -16,6 +16,8 @@ pub struct ControlPage {
     _pad0: [u8; 60],
     done: AtomicU32,
     _pad1: [u8; 60],
+    stream_done: AtomicU32,
+    _pad2: [u8; 60],
     fault_address: AtomicU64,
     fault_region: AtomicU64,
     fault_offset: AtomicI64,
@@ -34,6 +36,11 @@ pub struct Fault {
     pub place: Option<(usize, usize, i64)>,
 }
 
+/// Offset of the word that opens the gate, as a device waits for it.
+pub const GATE_OFFSET: u64 = 0;
+/// Offset of the word that a device writes once the stream is through.
+pub const STREAM_DONE_OFFSET: u64 = 128;
+
 impl ControlPage {
     /// Opens the gate for request `sequence`.
     pub fn open(&self, sequence: u32) {
@@ -50,6 +57,10 @@ impl ControlPage {
     /// Number of the last finished request.
     pub fn finished(&self) -> u32 {
         self.done.load(Ordering::Acquire)
+    }
+    /// Number of the last request that the device has finished on the call's stream.
+    pub fn stream_finished(&self) -> u32 {
+        self.stream_done.load(Ordering::Acquire)
     }
     /// Notes a fatal signal. Async-signal-safe.
     pub fn note_fault(&self, fault: Fault) {
@@ -96,5 +107,18 @@ impl Control {
     #[must_use]
     pub const fn memory(&self) -> &SharedMemory {
         &self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_words_lie_where_a_device_looks_for_them() {
+        assert_eq!(offset_of!(ControlPage, go) as u64, GATE_OFFSET);
+        assert_eq!(offset_of!(ControlPage, stream_done) as u64, STREAM_DONE_OFFSET);
+        assert_eq!(offset_of!(ControlPage, done), 64);
     }
 }

@@ -14,6 +14,9 @@ pub const PAGE: usize = 4096;
 /// elements should still end there and not in the next buffer.
 pub const GUARD: usize = 1 << 20;
 
+/// Redzone on each side of the data in device memory: what a write that is wrong by a row or a tile hits.
+pub const DEVICE_REDZONE: usize = 64 << 10;
+
 /// Alignment of a storage's data, unless the scenario asks for a misalignment.
 pub const ALIGN: usize = 256;
 
@@ -62,9 +65,19 @@ pub struct ArenaLayout {
 }
 
 impl ArenaLayout {
-    /// Lays `slots` slots of `case` out.
+    /// Lays `slots` slots of `case` out in pages of this machine.
     #[must_use]
     pub fn new(case: &Case, slots: usize) -> Self {
+        Self::with_redzones(case, slots, PAGE)
+    }
+
+    /// Lays `slots` slots of `case` out in device memory, which has no guard pages: wide redzones stand in for them.
+    #[must_use]
+    pub fn on_device(case: &Case, slots: usize) -> Self {
+        Self::with_redzones(case, slots, DEVICE_REDZONE)
+    }
+
+    fn with_redzones(case: &Case, slots: usize, redzone: usize) -> Self {
         let constant: Vec<bool> = (0..case.storages.len())
             .map(|index| {
                 let mut views = case.tensors.iter().filter(|t| t.storage == Some(index)).peekable();
@@ -73,8 +86,8 @@ impl ArenaLayout {
             .collect();
         let mut cursor = 0;
         let mut place = |bytes: usize, misalign: usize| {
-            let data = PAGE + misalign;
-            let size = (data + bytes).next_multiple_of(PAGE) + PAGE;
+            let data = redzone + misalign;
+            let size = (data + bytes).next_multiple_of(PAGE) + redzone;
             let region = Region { offset: cursor, size, data, bytes };
             cursor += size;
             region

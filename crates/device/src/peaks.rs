@@ -18,8 +18,16 @@ pub struct Peaks {
     pub f32_flops: f64,
     /// Bytes per second read from memory, caches cold.
     pub memory_bytes: f64,
-    /// Bytes per second read from the first-level cache.
+    /// Bytes per second read from the first-level cache; on a GPU, from the second-level one.
     pub cache_bytes: f64,
+    /// How many times the single-precision rate tensors of 1, 2 and 4 bytes an element may be computed at.
+    #[serde(default = "vector_units")]
+    pub narrow: [f64; 3],
+}
+
+/// Units that take narrow types by the vector: the floor must stay below anything that they could reach.
+const fn vector_units() -> [f64; 3] {
+    [8.0, 4.0, 1.0]
 }
 
 impl Peaks {
@@ -30,6 +38,11 @@ impl Peaks {
             f32_flops: self.f32_flops.max(other.f32_flops),
             memory_bytes: self.memory_bytes.max(other.memory_bytes),
             cache_bytes: self.cache_bytes.max(other.cache_bytes),
+            narrow: [
+                self.narrow[0].max(other.narrow[0]),
+                self.narrow[1].max(other.narrow[1]),
+                self.narrow[2].max(other.narrow[2]),
+            ],
         }
     }
 
@@ -51,6 +64,7 @@ impl Peaks {
                 })
             }),
             cache_bytes: best(&mut || read_rate(&small, 2000)),
+            narrow: vector_units(),
         }
     }
 }

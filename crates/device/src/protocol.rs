@@ -4,13 +4,14 @@
 //! `docs/reference/worker-protocol.md` and is language-neutral: the Python worker speaks it too. A worker never
 //! reports a verdict; the nanoseconds it reports are advisory.
 
+use crate::cuda::memory::IpcHandle;
 use crate::layout::ArenaLayout;
 use kernelseek_core::case::AttributeValue;
 use kernelseek_sandbox::report::Layers;
 use serde::{Deserialize, Serialize};
 
 /// Version of the protocol; a worker refuses any other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Largest frame in bytes. A plan of 16 slots stays far below.
 pub const MAX_FRAME: usize = 4 << 20;
@@ -25,6 +26,28 @@ pub enum Entry {
     Prepare,
     /// The precision model that the problem names.
     Model,
+}
+
+/// What a request waits for before its first call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Nothing.
+    None,
+    /// The worker's thread waits for the word in the control page, then calls: everything that a call does is timed.
+    Host,
+    /// The calls are made at once, and what they enqueue on the stream waits for the word: only the device's work is timed.
+    Stream,
+    /// As `Stream`, with the calls recorded into one graph that is launched behind the gate.
+    Graph,
+}
+
+impl Gate {
+    /// Whether the calls have been made before the gate opens, so that the inputs may be written in between.
+    #[must_use]
+    pub const fn is_on_stream(self) -> bool {
+        matches!(self, Self::Stream | Self::Graph)
+    }
 }
 
 /// One tensor of the plan.
@@ -76,6 +99,10 @@ pub enum Request {
     Map {
         /// The plan.
         plan: Box<Plan>,
+        /// Device memory that holds the arena; `None` when a descriptor comes along, and for memory that the worker has
+        /// open already.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cuda: Option<IpcHandle>,
     },
     /// Call the entry point once for each slot, in this order.
     Call {
@@ -85,8 +112,8 @@ pub enum Request {
         entry: Entry,
         /// Slots.
         slots: Vec<u32>,
-        /// Whether to wait at the gate of the control page.
-        gate: bool,
+        /// What to wait for.
+        gate: Gate,
     },
     /// Leave.
     Bye,
@@ -152,14 +179,35 @@ pub enum Reply {
         /// Number of the request.
         sequence: u32,
     },
+    /// The device reports an error; it is lost to this process.
+    DeviceFailed {
+        /// What was being done.
+        doing: String,
+        /// The driver's number.
+        code: u32,
+        /// Its name.
+        name: String,
+        /// What the driver says about it.
+        text: String,
+    },
     /// All calls of the request have returned.
     Done {
         /// Number of the request.
         sequence: u32,
         /// Status of each call.
         statuses: Vec<Status>,
-        /// Duration of each call in nanoseconds by the worker's clock. Advisory.
+        /// Duration of each call in nanoseconds by the worker's clock (the device's, where calls wait on a stream).
+        /// Advisory.
         nanos: Vec<u64>,
+        /// How long the host took to make each call, nanoseconds, where that is something else. Advisory.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        host_nanos: Vec<u64>,
+        /// From before the first call to after the last by the device's clock, nanoseconds. Advisory.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        span_nanos: Option<u64>,
+        /// An error that the runtime library still holds: a launch that failed and was not looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pending: Option<String>,
     },
     /// The request could not be served.
     Failed {
@@ -217,8 +265,14 @@ mod tests {
 
     #[test]
     fn frames_arrive_whole_or_not_at_all() {
-        let message =
-            Reply::Done { sequence: 7, statuses: vec![Status::Ok, Status::Unknown(9)], nanos: vec![1, 2] };
+        let message = Reply::Done {
+            sequence: 7,
+            statuses: vec![Status::Ok, Status::Unknown(9)],
+            nanos: vec![1, 2],
+            host_nanos: vec![],
+            span_nanos: None,
+            pending: None,
+        };
         let frame = encode(&message).unwrap();
         let mut buffer = Vec::new();
         for (i, byte) in frame.iter().enumerate() {

@@ -7,9 +7,8 @@
 use crate::event::Sink;
 use crate::fault;
 use crate::measure::{MeasureError, Measurer};
-use crate::request;
+use crate::request::{self, Sent};
 use crate::scenario_state::ScenarioState;
-use crate::settings::Mode;
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::Ratio;
@@ -43,10 +42,11 @@ pub fn audit(
     }
     let content_error = |source| MeasureError::Content { scenario: state.case.id.clone(), source };
     let mut dice = crate::dice::Dice::new(&measurer.settings.secret, &format!("audit/{}", state.case.id));
-    let constants = Constants::draw(&state.case, &state.constant, dice.bits()).map_err(content_error)?;
+    let constants = Constants::draw(&state.case, &state.constant, dice.bits(), measurer.bench.gpu.as_ref())
+        .map_err(content_error)?;
     if let Some(arena) = worker.arena_mut() {
-        request::arm_redzones(arena);
-        constants.load(arena);
+        let loaded = request::arm_redzones(arena).and_then(|()| constants.load(&state.case, arena));
+        loaded.map_err(|e| MeasureError::gpu(state, e))?;
     }
     if worker.offers().prepare
         && let Err(error) = worker.call(Entry::Prepare, &[0], measurer.bench.deadline, |_, _| {})
@@ -54,31 +54,29 @@ pub fn audit(
         state.find(fault::finding(&error, Some(&state.case), "in the audit, during `prepare`"));
         return Ok(());
     }
-    let other = match measurer.mode {
-        Mode::Cold => Mode::Warm,
-        Mode::Warm => Mode::Cold,
-    };
+    let other = measurer.mode.other();
     let stream = crate::dice::key(&measurer.settings.secret, "audit");
     for index in 0..CONTENTS {
         let content = content::content_stream(&stream, &state.case, index);
         // The first and its changed copy share every pointer; they differ in a few elements.
         for (mutation, mode) in [(None, measurer.mode), (Some(dice.bits()), other)] {
             let drawn = Drawn { content, mutation };
-            let mut staged = Staged::new(&state.case);
+            let mut staged = Staged::new(&state.case, measurer.bench.gpu.as_ref());
             staged
                 .fill(&state.case, &state.kinds, drawn, dice.bits(), Some(&constants))
                 .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })?;
             let slots = [0];
-            let returned = match request::send(
-                &mut worker,
-                Entry::Main,
-                &state.case,
-                std::slice::from_ref(&staged),
-                &slots,
+            let sent = Sent {
+                entry: Entry::Main,
+                case: &state.case,
+                kinds: &state.kinds,
+                staged: std::slice::from_ref(&staged),
+                slots: &slots,
                 mode,
-                &mut measurer.sweeper,
-                measurer.bench.deadline,
-            ) {
+                column: state.column,
+                deadline: measurer.bench.deadline,
+            };
+            let returned = match request::send(&mut worker, &sent, &mut measurer.sweeper) {
                 Ok(returned) => returned,
                 Err(error) => {
                     state.find(fault::finding(&error, Some(&state.case), "in the audit"));
@@ -97,13 +95,15 @@ pub fn audit(
                 return Ok(());
             }
             if let Some(arena) = worker.arena_mut() {
-                for finding in request::check_memory(
+                let checked = request::check_memory(
                     arena,
                     &state.case,
                     &state.kinds,
                     std::slice::from_ref(&staged),
                     &slots,
-                ) {
+                    &returned.inputs,
+                );
+                for finding in checked.map_err(|e| MeasureError::gpu(state, e))? {
                     state.find(finding);
                 }
             }

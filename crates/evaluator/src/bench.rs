@@ -2,18 +2,36 @@
 
 use kernelseek_core::case::Case;
 use kernelseek_device::client::{DeviceError, Launch, Program, Worker};
+use kernelseek_device::cuda::gpu::Gpu;
 use kernelseek_device::layout;
 use kernelseek_device::topology::Division;
 use kernelseek_device::worker::WorkerSpec;
 use kernelseek_sandbox::limits::Limits;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Bytes of standard output and error after which a worker is killed.
 const FLOOD: u64 = 16 << 20;
 /// Address space that a worker needs beside its buffers: libraries, stacks, arenas of malloc.
 const OVERHEAD_BYTES: u64 = 2 << 30;
+
+/// Files that a worker may have open.
+const OPEN_FILES: u64 = 64;
+/// The same where a GPU's driver has its own.
+const GPU_OPEN_FILES: u64 = 1024;
+
+/// A worker whose process has been started and who has loaded nothing yet.
+#[derive(Debug)]
+pub struct Started {
+    worker: Worker,
+    path: PathBuf,
+    entry: String,
+    model: Option<String>,
+    read: Vec<PathBuf>,
+    patience: Duration,
+}
 
 /// Something that can be loaded by a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +98,10 @@ pub struct Bench {
     pub deterministic: bool,
     /// Least deadline of anything asked of a worker.
     pub deadline: Duration,
+    /// The GPU that calls run on, for a problem whose target it is.
+    pub gpu: Option<Rc<Gpu>>,
+    /// Folder of the CUDA runtime library that kernels are linked with.
+    pub cuda_libraries: Vec<PathBuf>,
     /// Whether workers enter namespaces.
     pub namespaces: bool,
     /// Whether workers are locked down.
@@ -103,10 +125,32 @@ impl Bench {
     /// # Errors
     /// When it does not start or the library cannot be loaded.
     pub fn spawn(&self, artifact: &Artifact) -> Result<Worker, DeviceError> {
+        self.load(self.start(artifact)?)
+    }
+
+    /// Starts a worker's process without waiting for it to be ready: [`Self::load`] does. Several may be started at once.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(&self, artifact: &Artifact) -> Result<Started, DeviceError> {
         match artifact {
-            Artifact::Native { path, .. } => self.spawn_native(path),
-            Artifact::Python { interpreter, path, .. } => self.spawn_python(interpreter, path),
+            Artifact::Native { path, .. } => {
+                // A driver reserves address space by the terabyte.
+                let limit = self.gpu.is_none().then_some(OVERHEAD_BYTES + self.memory + self.largest_arena);
+                self.start_locked(path, self.environment(), limit)
+            }
+            Artifact::Python { interpreter, path, .. } => self.start_python(interpreter, path),
         }
+    }
+
+    /// Has a started worker load what it was started for.
+    ///
+    /// # Errors
+    /// When the library cannot be loaded.
+    pub fn load(&self, started: Started) -> Result<Worker, DeviceError> {
+        let Started { mut worker, path, entry, model, read, patience } = started;
+        worker.load(&path.to_string_lossy(), &entry, model.as_deref(), &read, patience)?;
+        Ok(worker)
     }
 
     /// Starts a worker of a build with sanitizers, whose runtime is preloaded. Never timed.
@@ -118,41 +162,51 @@ impl Bench {
         env.insert("LD_PRELOAD".to_owned(), runtime.to_string_lossy().into_owned());
         env.extend(crate::sanitize::OPTIONS.map(|(k, v)| (k.to_owned(), v.to_owned())));
         // The runtime reserves address space by the terabyte.
-        self.spawn_locked(artifact.path(), env, None)
+        self.load(self.start_locked(artifact.path(), env, None)?)
     }
 
-    fn spawn_native(&self, path: &Path) -> Result<Worker, DeviceError> {
-        let limit = OVERHEAD_BYTES + self.memory + self.largest_arena;
-        self.spawn_locked(path, self.environment(), Some(limit))
-    }
-
-    fn spawn_locked(
+    fn start_locked(
         &self,
         path: &Path,
         env: BTreeMap<String, String>,
         address_space: Option<u64>,
-    ) -> Result<Worker, DeviceError> {
+    ) -> Result<Started, DeviceError> {
         let mut read = kernelseek_sandbox::lockdown::runtime_reads();
         read.extend(path.parent().map(Path::to_owned));
+        read.extend(self.cuda_libraries.iter().cloned());
+        // What the driver reads while it starts, before the lockdown; after it the candidate may read this, and nothing else.
+        let files = if self.gpu.is_some() {
+            read.extend(kernelseek_device::cuda::driver_reads());
+            GPU_OPEN_FILES
+        } else {
+            OPEN_FILES
+        };
         let spec = WorkerSpec {
             read: read.clone(),
             namespaces: self.namespaces,
             lockdown: self.lockdown,
-            limits: Limits { address_space, open_files: Some(64), ..Limits::default() },
+            limits: Limits { address_space, open_files: Some(files), ..Limits::default() },
             spin: self.division.is_disjoint(),
+            cuda: self.gpu.is_some(),
         };
         let launch = Launch {
             program: Program::Native { helper: self.helper.clone(), spec },
             env,
             cpus: Some(self.division.worker.clone()),
             flood_limit: FLOOD,
+            gpu: self.gpu.clone(),
         };
-        let mut worker = Worker::spawn(&launch, self.deadline)?;
-        worker.load(&path.to_string_lossy(), &self.entry, None, &read, self.deadline)?;
-        Ok(worker)
+        let (entry, patience) = (self.entry.clone(), self.load_patience());
+        let worker = Worker::spawn(&launch, self.deadline)?;
+        Ok(Started { worker, path: path.to_owned(), entry, model: None, read, patience })
     }
 
-    fn spawn_python(&self, interpreter: &Path, path: &Path) -> Result<Worker, DeviceError> {
+    /// How long loading may take: on a GPU the driver starts first.
+    fn load_patience(&self) -> Duration {
+        if self.gpu.is_some() { 5 * self.deadline } else { self.deadline }
+    }
+
+    fn start_python(&self, interpreter: &Path, path: &Path) -> Result<Started, DeviceError> {
         let launch = Launch {
             program: Program::Python {
                 interpreter: interpreter.to_owned(),
@@ -161,12 +215,13 @@ impl Bench {
             env: self.environment(),
             cpus: None,
             flood_limit: FLOOD,
+            gpu: self.gpu.clone(),
         };
         // Importing an array library from a cold disk takes seconds.
         let patience = 15 * self.deadline;
-        let mut worker = Worker::spawn(&launch, patience)?;
-        worker.load(&path.to_string_lossy(), "op", self.model.as_deref(), &[], patience)?;
-        Ok(worker)
+        let worker = Worker::spawn(&launch, patience)?;
+        let (entry, model) = ("op".to_owned(), self.model.clone());
+        Ok(Started { worker, path: path.to_owned(), entry, model, read: Vec::new(), patience })
     }
 
     /// Starts the reference's worker: trusted, native code without the lockdown so that a model can be asked for.
@@ -174,28 +229,38 @@ impl Bench {
     /// # Errors
     /// When it does not start or cannot be loaded.
     pub fn spawn_reference(&self) -> Result<Worker, DeviceError> {
-        let Artifact::Native { path, .. } = &self.reference else { return self.spawn(&self.reference) };
+        self.load(self.start_reference()?)
+    }
+
+    /// Starts the reference's process; see [`Self::spawn_reference`] and [`Self::start`].
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_reference(&self) -> Result<Started, DeviceError> {
+        let Artifact::Native { path, .. } = &self.reference else { return self.start(&self.reference) };
         let spec = WorkerSpec {
             read: Vec::new(),
             namespaces: false,
             lockdown: false,
             limits: Limits::default(),
             spin: false,
+            cuda: self.gpu.is_some(),
         };
         let launch = Launch {
             program: Program::Reference { helper: self.helper.clone(), spec },
             env: self.environment(),
             cpus: None,
             flood_limit: FLOOD,
+            gpu: self.gpu.clone(),
         };
-        let mut worker = Worker::spawn(&launch, self.deadline)?;
-        worker.load(&path.to_string_lossy(), &self.entry, self.model.as_deref(), &[], self.deadline)?;
-        Ok(worker)
+        let worker = Worker::spawn(&launch, self.deadline)?;
+        let (entry, model, patience) = (self.entry.clone(), self.model.clone(), self.load_patience());
+        Ok(Started { worker, path: path.clone(), entry, model, read: Vec::new(), patience })
     }
 
     /// The whole environment of a worker: the same for every side, and nothing of the caller's.
     fn environment(&self) -> BTreeMap<String, String> {
-        [
+        let mut env: BTreeMap<String, String> = [
             ("LANG", "C".to_owned()),
             ("PATH", "/usr/bin:/bin".to_owned()),
             ("OMP_NUM_THREADS", self.threads.to_string()),
@@ -203,6 +268,12 @@ impl Bench {
         ]
         .into_iter()
         .map(|(k, v)| (k.to_owned(), v))
-        .collect()
+        .collect();
+        if let Some(gpu) = &self.gpu {
+            env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.identity().uuid.clone());
+            let folders: Vec<_> = self.cuda_libraries.iter().map(|p| p.to_string_lossy()).collect();
+            env.insert("LD_LIBRARY_PATH".to_owned(), folders.join(":"));
+        }
+        env
     }
 }

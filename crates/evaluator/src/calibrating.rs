@@ -66,6 +66,13 @@ impl Session {
             bench.seed.hash(),
             &serde_json::to_string(&self.settings.mode).unwrap_or_default(),
             &serde_json::to_string(&CpuIdentity::read()).unwrap_or_default(),
+            &self.gpu_identity().map_or_else(String::new, |gpu| {
+                format!(
+                    "{} {}",
+                    self.settings.column.as_str(),
+                    serde_json::to_string(&gpu).unwrap_or_default()
+                )
+            }),
         ] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }

@@ -14,8 +14,10 @@ use crate::session::Session;
 use crate::settings::Settings;
 use crate::staging::{Constants, Drawn, Staged};
 use crate::trivial::Trivial;
+use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{Word, word_of};
+use kernelseek_device::arena::Arena;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -145,7 +147,8 @@ fn check_scenario(
     session: &Session,
 ) -> Result<ScenarioCheck, MeasureError> {
     let content_error = |source| MeasureError::Content { scenario: state.case.id.clone(), source };
-    let constants = Constants::draw(&state.case, &state.constant, FIXED_CONSTANTS).map_err(content_error)?;
+    let constants = Constants::draw(&state.case, &state.constant, FIXED_CONSTANTS, bench.gpu.as_ref())
+        .map_err(content_error)?;
     let mut findings = Vec::new();
     let (mut seed_error, mut model_error) = (0.0f64, None::<f64>);
     let mut rejected: BTreeMap<&'static str, bool> = BTreeMap::new();
@@ -153,7 +156,7 @@ fn check_scenario(
     let fixed = state.fixed.clone();
     // Two contents of the same distribution, so that "another content's answer" is a fair question.
     for (index, one) in fixed.iter().enumerate() {
-        let mut staged = Staged::new(&state.case);
+        let mut staged = Staged::new(&state.case, bench.gpu.as_ref());
         staged
             .fill(
                 &state.case,
@@ -176,10 +179,11 @@ fn check_scenario(
             model_error = Some(model_error.unwrap_or(0.0).max(error));
         }
         let other = &fixed[(index + 1) % fixed.len()].reference;
+        let inputs = seed.arena().map_or_else(Vec::new, |arena| input_heads(arena, &state.case));
         for trivial in Trivial::ALL {
             // What candidates are measured by is the larger of the two, so that is what noise must stand out from.
             let own = seed_error.max(model_error.unwrap_or(0.0));
-            let answer = trivial.answer(&state.case, &staged, &one.reference, other, NOISE * own);
+            let answer = trivial.answer(&state.case, &inputs, &one.reference, other, NOISE * own);
             let entry = rejected.entry(trivial.as_str()).or_insert(false);
             if !trivial.applies(&answer, &one.reference) {
                 *entry = true;
@@ -233,22 +237,34 @@ fn run_seed(
     staged: &Staged,
     bench: &Bench,
 ) -> Result<Option<Outputs>, MeasureError> {
-    let returned = crate::request::send(
-        seed,
-        kernelseek_device::protocol::Entry::Main,
-        &state.case,
-        std::slice::from_ref(staged),
-        &[0],
-        crate::settings::Mode::Warm,
-        &mut crate::request::Sweeper::default(),
-        30 * bench.deadline,
-    )
-    .map_err(|source| MeasureError::Seed {
-        scenario: state.case.id.clone(),
-        doing: "during a call",
-        source,
-    })?;
+    let sent = crate::request::Sent {
+        entry: kernelseek_device::protocol::Entry::Main,
+        case: &state.case,
+        kinds: &state.kinds,
+        staged: std::slice::from_ref(staged),
+        slots: &[0],
+        mode: crate::settings::Mode::Warm,
+        column: crate::settings::Column::Call,
+        deadline: 30 * bench.deadline,
+    };
+    let returned =
+        crate::request::send(seed, &sent, &mut crate::request::Sweeper::default()).map_err(|source| {
+            MeasureError::Seed { scenario: state.case.id.clone(), doing: "during a call", source }
+        })?;
     Ok(returned.outputs.into_iter().next())
+}
+
+/// Bytes of a large input from which trivial answers are made.
+const HEAD: usize = 16 << 20;
+
+/// The bytes of the first slot's storages, of large ones the beginning.
+fn input_heads(arena: &Arena, case: &Case) -> Vec<Vec<u8>> {
+    (0..case.storages.len())
+        .map(|index| match arena {
+            Arena::Host(arena) => arena.data(0, index).iter().copied().take(HEAD).collect(),
+            Arena::Gpu(arena) => crate::gpu_slots::head(arena, 0, index, HEAD),
+        })
+        .collect()
 }
 
 /// A reference that answers NaN where the tolerance has no word for it can prove nothing.

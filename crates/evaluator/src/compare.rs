@@ -1,12 +1,11 @@
 //! Comparison of outputs with the reference and with the partner.
 
-use crate::outputs::Outputs;
+use crate::outputs::{Data, Outputs};
 use crate::scenario_state::ScenarioState;
 use crate::staging::Drawn;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_numerics::content::Distribution;
 use kernelseek_numerics::judge::{self, Outcome, Rule, Yardstick};
-use kernelseek_numerics::metrics;
 
 /// Whether two honest implementations could differ this much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +30,7 @@ fn judge_tensor(
         return None;
     }
     let summary =
-        metrics::compare_bytes(tensor.dtype, reference.tensors.get(index)?, ours.tensors.get(index)?).ok()?;
+        Data::compare(tensor.dtype, reference.tensors.get(index)?, ours.tensors.get(index)?).ok()?;
     let yardstick = state.yardsticks.get(&(index, distribution)).copied().unwrap_or_default();
     Some(judge::allowed(&summary, &yardstick, tolerance, tensor.dtype))
 }
@@ -70,8 +69,7 @@ fn yardstick_of(
         return None;
     }
     let summary =
-        metrics::compare_bytes(tensor.dtype, reference.tensors.get(index)?, outputs.tensors.get(index)?)
-            .ok()?;
+        Data::compare(tensor.dtype, reference.tensors.get(index)?, outputs.tensors.get(index)?).ok()?;
     // An implementation that is not finite where the reference is measures nothing.
     Yardstick::of(&summary).ok()
 }
@@ -134,8 +132,7 @@ pub fn against_partner(
         let Some(yardstick) = state.yardsticks.get(&(index, distribution)) else {
             return Bound::Beyond;
         };
-        let Ok(summary) = metrics::compare_bytes(tensor.dtype, &seed.tensors[index], &ours.tensors[index])
-        else {
+        let Ok(summary) = Data::compare(tensor.dtype, &seed.tensors[index], &ours.tensors[index]) else {
             return Bound::Beyond;
         };
         let outcome = judge::allowed_partner(&summary, yardstick, tolerance, tensor.dtype);
@@ -164,7 +161,7 @@ pub fn relative_error_of(state: &ScenarioState, index: usize, reference: &Output
     if !(tensor.role.is_output() && tensor.is_present() && tensor.dtype.is_float()) {
         return 0.0;
     }
-    metrics::compare_bytes(tensor.dtype, &reference.tensors[index], &outputs.tensors[index])
+    Data::compare(tensor.dtype, &reference.tensors[index], &outputs.tensors[index])
         .map_or(0.0, |summary| summary.max_err / summary.ref_rms.max(f64::MIN_POSITIVE))
 }
 

@@ -10,13 +10,15 @@ use crate::request::Sweeper;
 use crate::sanitize;
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::session::{Session, SessionError};
-use crate::settings::{Mode, Settings, Tier};
+use crate::settings::{Column, Mode, Settings, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
+use kernelseek_core::problem::Target;
 use kernelseek_core::verdict::{
     self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word, word_of, word_of_all,
 };
+use kernelseek_device::cuda::GpuIdentity;
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::CpuIdentity;
 use serde::{Deserialize, Serialize};
@@ -71,10 +73,13 @@ pub struct Verdict {
     pub tier: Tier,
     /// Mode.
     pub mode: Mode,
-    /// Timed column: the CPU target has no stream, so the whole call is what is timed.
+    /// Timed column: the CPU target has no stream, so the whole call is what is timed there.
     pub column: String,
     /// Where the times are from.
     pub device: CpuIdentity,
+    /// The GPU, where the calls ran on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuIdentity>,
     /// How much of the trust model held.
     pub trust: Trust,
     /// Sandbox layers of the candidate's worker, in words.
@@ -190,6 +195,7 @@ pub fn evaluate(
     if settings.tier == Tier::Full {
         full_extras(&mut verdict, &mut measurer, session, settings, &terms, sink)?;
     }
+    crate::cuda_sanitize::extend(&mut verdict, session, settings, sink)?;
     verdict.aa_spread = calibration.pooled;
     describe_sandbox(&mut verdict, layers.as_ref(), settings);
     if let Some(finding) = session.changed_since() {
@@ -206,6 +212,9 @@ fn measure_all(
     sink: &mut dyn Sink,
 ) -> Result<Vec<ScenarioState>, MeasureError> {
     let mut states: Vec<ScenarioState> = cases.into_iter().map(ScenarioState::new).collect();
+    for state in &mut states {
+        state.column = measurer.settings.column;
+    }
     let instances = measurer.settings.effort.instances;
     for index in 0..instances {
         if states.iter().all(ScenarioState::is_dead) {
@@ -300,7 +309,8 @@ fn full_extras(
     } else {
         verdict.notes.push("the problem declares no held-out scenarios".to_owned());
     }
-    match session.sanitized(sink) {
+    let sanitized = if measurer.bench.gpu.is_some() { Ok(None) } else { session.sanitized(sink) };
+    match sanitized {
         Ok(Some((artifact, runtime))) => {
             match sanitize::run(measurer.bench, settings, &artifact, &runtime, &session.quick_cases()?) {
                 sanitize::Outcome::Clean => {
@@ -315,10 +325,7 @@ fn full_extras(
         Ok(None) => verdict.notes.push("no sanitizer runtime was found".to_owned()),
         Err(_) => verdict.notes.push("the candidate does not build with sanitizers".to_owned()),
     }
-    let other = match settings.mode {
-        Mode::Cold => Mode::Warm,
-        Mode::Warm => Mode::Cold,
-    };
+    let other = settings.mode.other();
     measurer.label = "second mode";
     measurer.stream = crate::dice::key(&settings.secret, "second mode");
     measurer.mode = other;
@@ -332,10 +339,7 @@ fn full_extras(
         if let Some(ratio) = judged.ratio {
             verdict.notes.push(format!(
                 "{} {}: {:.3}× [{:.3}, {:.3}]",
-                match other {
-                    Mode::Cold => "cold",
-                    Mode::Warm => "warm",
-                },
+                other.as_str(),
                 judged.id,
                 ratio.point,
                 ratio.lo,
@@ -386,8 +390,14 @@ fn blank(session: &Session, settings: &Settings) -> Verdict {
         seed_hash: session.seed_hash(),
         tier: settings.tier,
         mode: settings.mode,
-        column: "call".to_owned(),
+        column: match session.files.problem.target {
+            Target::Cpu => Column::Call,
+            Target::Cuda => settings.column,
+        }
+        .as_str()
+        .to_owned(),
         device: CpuIdentity::read(),
+        gpu: session.gpu_identity(),
         trust: Trust::Reduced,
         layers: Vec::new(),
         compiler: session.compiler(),

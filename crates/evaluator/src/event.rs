@@ -99,6 +99,13 @@ pub enum Event {
         /// Its ratio.
         ratio: f64,
     },
+    /// A sanitizer or profiler begins with a scenario.
+    UnderTool {
+        /// The tool.
+        tool: String,
+        /// Scenario id.
+        scenario: String,
+    },
     /// The held-out scenarios begin.
     HeldOut {
         /// How many were drawn.

@@ -9,10 +9,12 @@ use crate::dice::Dice;
 use crate::event::{Event, Side, Sink};
 use crate::fault;
 use crate::oracle::Oracle;
-use crate::request::{self, Returned, Sweeper};
-use crate::requests::{disturbance, median_ratio, pair_times, pool_size, references_in, status_finding};
-use crate::scenario_state::{Instance, ScenarioState};
-use crate::settings::{Mode, Settings};
+use crate::request::{self, Returned, Sent, Sweeper};
+use crate::requests::{
+    clock_gap, disturbance, median_ratio, pair_times, pool_size, references_in, status_finding,
+};
+use crate::scenario_state::{Instance, Pair, ScenarioState};
+use crate::settings::{Column, Mode, Settings};
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::client::{DeviceError, Worker};
@@ -25,6 +27,8 @@ use std::time::Duration;
 const REMEASURES: usize = 2;
 /// Share of a request's time that its worker may have waited for a core before the pair is measured again.
 const DISTURBED: f64 = 0.02;
+/// Share by which the clock of a GPU may differ between the two requests of a pair.
+const CLOCK_GAP: f64 = 0.02;
 /// Mismatches with the partner that the reference settles for each scenario.
 const ARBITRATIONS: usize = 12;
 /// How long a worker runs without a request, to see whether it rests.
@@ -65,6 +69,15 @@ pub enum MeasureError {
     /// The reference failed.
     #[error(transparent)]
     Oracle(#[from] crate::oracle::OracleError),
+    /// The supervisor's own work on the GPU failed.
+    #[error("the GPU failed under the supervisor on scenario `{scenario}`")]
+    Gpu {
+        /// Scenario id.
+        scenario: String,
+        /// Why.
+        #[source]
+        source: Box<DeviceError>,
+    },
     /// A content could not be generated.
     #[error("scenario `{scenario}`: the content cannot be generated")]
     Content {
@@ -74,6 +87,13 @@ pub enum MeasureError {
         #[source]
         source: content::ContentError,
     },
+}
+
+impl MeasureError {
+    /// The supervisor's GPU work failed on this scenario.
+    pub(crate) fn gpu(state: &ScenarioState, source: DeviceError) -> Self {
+        Self::Gpu { scenario: state.case.id.clone(), source: Box::new(source) }
+    }
 }
 
 /// Runs instances.
@@ -124,16 +144,11 @@ impl Measurer<'_> {
                 Some(Sides { seed, candidate: None }) => {
                     Sides { candidate: self.spawn_candidate(state), seed }
                 }
-                None => {
-                    let seed = self
-                        .bench
-                        .spawn(&self.bench.seed)
-                        .map_err(|source| seed_error(state, "while it was loaded", source))?;
-                    Sides { candidate: self.spawn_candidate(state), seed }
-                }
+                None => self.spawn_both(state)?,
             };
             if pair.candidate.is_some() {
                 self.scenario(index, state, &mut pair, &mut dice, sink)?;
+                self.believe_the_gpu(state)?;
                 sink.on(&Event::Measured {
                     scenario: state.case.id.clone(),
                     instance: index + 1,
@@ -145,8 +160,36 @@ impl Measurer<'_> {
         Ok(())
     }
 
+    /// Fails if the supervisor's own work on the GPU did: nothing that was concluded from it may stand.
+    fn believe_the_gpu(&self, state: &ScenarioState) -> Result<(), MeasureError> {
+        match self.bench.gpu.as_ref().and_then(|gpu| gpu.failure()) {
+            Some(error) => Err(MeasureError::gpu(state, error.into())),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts both sides. Their processes start side by side: a GPU's driver takes half a second for each.
+    fn spawn_both(&mut self, state: &mut ScenarioState) -> Result<Sides, MeasureError> {
+        let seed = self.bench.start(&self.bench.seed);
+        let candidate = self.bench.start(&self.candidate);
+        let seed = seed
+            .and_then(|started| self.bench.load(started))
+            .map_err(|source| seed_error(state, "while it was loaded", source))?;
+        let candidate = self.loaded_candidate(state, candidate.and_then(|started| self.bench.load(started)));
+        Ok(Sides { seed, candidate })
+    }
+
     fn spawn_candidate(&mut self, state: &mut ScenarioState) -> Option<Worker> {
-        match self.bench.spawn(&self.candidate) {
+        let spawned = self.bench.spawn(&self.candidate);
+        self.loaded_candidate(state, spawned)
+    }
+
+    fn loaded_candidate(
+        &mut self,
+        state: &mut ScenarioState,
+        loaded: Result<Worker, DeviceError>,
+    ) -> Option<Worker> {
+        match loaded {
             Ok(worker) => {
                 if self.layers.is_none() {
                     self.layers = worker.layers().cloned();
@@ -171,7 +214,9 @@ impl Measurer<'_> {
     ) -> Result<(), MeasureError> {
         let Some(mut candidate) = sides.candidate.take() else { return Ok(()) };
         let effort = &self.settings.effort;
-        let pool = pool_size(state.case.slot_bytes(), effort.max_slots);
+        let memory = self.bench.gpu.as_ref().map(|gpu| gpu.identity().memory_bytes);
+        let pool = pool_size(state.case.slot_bytes(), effort.max_slots, memory);
+        let gpu = self.bench.gpu.clone();
         let mut constants = self.constants(state, index, dice)?;
         if index == 0 {
             self.oracle.prepare(state, &mut sides.seed, sink)?;
@@ -187,8 +232,8 @@ impl Measurer<'_> {
         }
         for worker in [&mut sides.seed, &mut candidate] {
             if let Some(arena) = worker.arena_mut() {
-                request::arm_redzones(arena);
-                constants.load(arena);
+                let loaded = request::arm_redzones(arena).and_then(|()| constants.load(&state.case, arena));
+                loaded.map_err(|e| MeasureError::gpu(state, e))?;
             }
         }
         let mut instance = Instance::default();
@@ -197,7 +242,8 @@ impl Measurer<'_> {
             self.note_denials(state, &candidate);
             return Ok(());
         }
-        let mut pool_staged: Vec<Staged> = (0..pool).map(|_| Staged::new(&state.case)).collect();
+        let mut pool_staged: Vec<Staged> =
+            (0..pool).map(|_| Staged::new(&state.case, gpu.as_ref())).collect();
         let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
         let mut referenced: BTreeSet<usize> = dice
             .distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
@@ -211,11 +257,11 @@ impl Measurer<'_> {
         while alive && pairs_done <= effort.pairs {
             // Half-way, constants change behind the same pointers, and `prepare` is told.
             if constants.any() && pairs_done == 1 + effort.pairs / 2 && attempts == 0 {
-                constants = Constants::draw(&state.case, &state.constant, dice.bits())
+                constants = Constants::draw(&state.case, &state.constant, dice.bits(), gpu.as_ref())
                     .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })?;
                 for worker in [&mut sides.seed, &mut candidate] {
                     if let Some(arena) = worker.arena_mut() {
-                        constants.load(arena);
+                        constants.load(&state.case, arena).map_err(|e| MeasureError::gpu(state, e))?;
                     }
                 }
                 if let Err(error) = self.prepare(state, &mut sides.seed, &mut candidate, &mut instance)? {
@@ -240,6 +286,12 @@ impl Measurer<'_> {
             )?;
             let (seed, returned) = match outcome {
                 Ok(both) => both,
+                Err(DeviceError::Synchronises) => {
+                    // One of the two waits for the device inside the call: then the whole call is timed, on both sides.
+                    self.time_whole_calls(state, &mut instance, sink);
+                    continue;
+                }
+                Err(source @ DeviceError::Supervisor(_)) => return Err(MeasureError::gpu(state, source)),
                 Err(error) => {
                     state.find(fault::finding(&error, Some(&state.case), "during a call"));
                     alive = false;
@@ -251,17 +303,16 @@ impl Measurer<'_> {
             if state.is_dead() {
                 break;
             }
-            let disturbed = disturbance(&seed, &returned);
-            if pairs_done > 0 && attempts < REMEASURES && disturbed > DISTURBED {
+            let measured = pair_times(&seed, &returned, n, seed_first, self.mode);
+            state.canary.seed.extend(seed.look.map(|look| look.wall_ns));
+            state.canary.candidate.extend(returned.look.map(|look| look.wall_ns));
+            let why = disturbed(&seed, &returned, &measured);
+            if let Some(why) = why.filter(|_| pairs_done > 0 && attempts < REMEASURES) {
                 attempts += 1;
-                sink.on(&Event::Remeasured {
-                    scenario: state.case.id.clone(),
-                    why: format!("another process took {:.0} % of a request", 100.0 * disturbed),
-                });
+                sink.on(&Event::Remeasured { scenario: state.case.id.clone(), why });
                 continue;
             }
             attempts = 0;
-            let measured = pair_times(&seed, &returned, n, seed_first);
             if pairs_done == 0 {
                 instance.seed_first_ns = measured.seed_ns / n as f64;
                 instance.candidate_first_ns = measured.candidate_ns / n as f64;
@@ -294,6 +345,25 @@ impl Measurer<'_> {
         Ok(())
     }
 
+    /// Goes over to the `call` column, and forgets what was timed in the other.
+    fn time_whole_calls(&self, state: &mut ScenarioState, instance: &mut Instance, sink: &mut dyn Sink) {
+        state.column = Column::Call;
+        state.instances.clear();
+        instance.pairs.clear();
+        sink.on(&Event::Remeasured {
+            scenario: state.case.id.clone(),
+            why: "a call waits for the device: the whole call is timed".to_owned(),
+        });
+        state.find(
+            Finding::new(
+                "timed.synchronises",
+                Severity::Note,
+                "a call waits for the device, so the whole call is timed on both sides",
+            )
+            .with_next("enqueue on the call's stream and return; do not synchronise inside the call"),
+        );
+    }
+
     /// Constants of this instance: the fixed ones on even instances, so that fixed contents meet the constants
     /// their references were computed with, secret ones on odd instances.
     fn constants(
@@ -303,7 +373,7 @@ impl Measurer<'_> {
         dice: &mut Dice,
     ) -> Result<Constants, MeasureError> {
         let seed = if index.is_multiple_of(2) { crate::oracle::FIXED_CONSTANTS } else { dice.bits() };
-        Constants::draw(&state.case, &state.constant, seed)
+        Constants::draw(&state.case, &state.constant, seed, self.bench.gpu.as_ref())
             .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })
     }
 
@@ -375,21 +445,27 @@ impl Measurer<'_> {
         seed_first: bool,
         seed_call_ns: f64,
     ) -> Result<Result<(Returned, Returned), DeviceError>, MeasureError> {
-        let mode = self.mode;
+        let (mode, column) = (self.mode, state.column);
         let generous = Duration::from_nanos((100.0 * seed_call_ns) as u64) * slots.len() as u32;
         let deadline = generous.clamp(self.bench.deadline, 6 * self.bench.deadline);
         let mut run = |worker: &mut Worker, deadline| {
-            request::send(worker, Entry::Main, &state.case, staged, slots, mode, &mut self.sweeper, deadline)
+            let (case, kinds) = (&state.case, &state.kinds);
+            let sent = Sent { entry: Entry::Main, case, kinds, staged, slots, mode, column, deadline };
+            request::send(worker, &sent, &mut self.sweeper)
         };
         // The seed has no deadline worth the name: it is trusted, and may be slow.
         let patience = 30 * self.bench.deadline;
         let seed_failed = |source| seed_error(state, "during a call", source);
         let (from_seed, from_candidate) = if seed_first {
-            let first = run(seed, patience).map_err(seed_failed)?;
+            let first = run(seed, patience);
             (first, run(candidate, deadline))
         } else {
             let first = run(candidate, deadline);
-            (run(seed, patience).map_err(seed_failed)?, first)
+            (run(seed, patience), first)
+        };
+        let from_seed = match from_seed {
+            Err(DeviceError::Synchronises) => return Ok(Err(DeviceError::Synchronises)),
+            other => other.map_err(seed_failed)?,
         };
         if let Some(status) = from_seed.answer.statuses.iter().find(|s| **s != Status::Ok) {
             return Err(MeasureError::SeedStatus { scenario: state.case.id.clone(), status: *status });
@@ -413,14 +489,27 @@ impl Measurer<'_> {
         state.declined += declined;
         state.answered += returned.answer.statuses.len();
         if let Some(finding) = status_finding(&returned.answer.statuses) {
-            state.find(finding);
+            state.find(with_pending(finding, &returned.answer));
             return Ok(());
+        }
+        if let Some(pending) = &returned.answer.pending {
+            state.find(
+                Finding::new(
+                    "correct.unchecked-error",
+                    Severity::Fail,
+                    "a call returned KS_OK although the runtime reports an error",
+                )
+                .with_evidence(pending.clone())
+                .with_next("check what every launch returns (`cudaGetLastError`), and return KS_ERROR"),
+            );
         }
         if declined > 0 {
             return Ok(());
         }
         if let Some(arena) = candidate.arena_mut() {
-            for finding in request::check_memory(arena, &state.case, &state.kinds, staged, slots) {
+            let (case, kinds) = (&state.case, &state.kinds);
+            let checked = request::check_memory(arena, case, kinds, staged, slots, &returned.inputs);
+            for finding in checked.map_err(|e| MeasureError::gpu(state, e))? {
                 state.find(finding);
             }
         }
@@ -505,6 +594,25 @@ impl Measurer<'_> {
             );
         }
     }
+}
+
+/// A finding with what the runtime library said at the time.
+fn with_pending(finding: Finding, answer: &kernelseek_device::client::Answer) -> Finding {
+    match &answer.pending {
+        Some(pending) => finding.with_evidence(pending.clone()),
+        None => finding,
+    }
+}
+
+/// What makes a pair worth measuring again, in words.
+fn disturbed(seed: &Returned, candidate: &Returned, measured: &Pair) -> Option<String> {
+    // A GPU does not care who has the host's core, and its own clock moves.
+    if measured.gpu.is_some() {
+        let gap = clock_gap(measured);
+        return (gap > CLOCK_GAP).then(|| format!("the GPU's clock moved by {:.1} %", 100.0 * gap));
+    }
+    let share = disturbance(seed, candidate);
+    (share > DISTURBED).then(|| format!("another process took {:.0} % of a request", 100.0 * share))
 }
 
 pub(crate) fn seed_error(state: &ScenarioState, doing: &'static str, source: DeviceError) -> MeasureError {

@@ -3,12 +3,14 @@
 use crate::bench::Bench;
 use crate::compare;
 use crate::event::{Event, Sink};
-use crate::outputs::Outputs;
-use crate::request::{self, Sweeper};
+use crate::gpu_slots;
+use crate::outputs::{Data, Outputs};
+use crate::request::{self, Sent, Sweeper};
 use crate::scenario_state::{FixedContent, ScenarioState};
-use crate::settings::Mode;
-use crate::staging::{Constants, Drawn, Staged};
+use crate::settings::{Column, Mode};
+use crate::staging::{Constants, Drawn, Staged, StorageKinds};
 use kernelseek_core::case::Case;
+use kernelseek_device::arena::Arena;
 use kernelseek_device::client::{DeviceError, Worker};
 use kernelseek_device::protocol::{Entry, Status};
 use kernelseek_numerics::content::{Content, Distribution};
@@ -90,12 +92,13 @@ impl Oracle {
     ) -> Result<(), OracleError> {
         let scenario = state.case.id.clone();
         let failed = |source| OracleError::Seed { scenario: scenario.clone(), source };
-        let constants = Constants::draw(&state.case, &state.constant, FIXED_CONSTANTS)
+        let gpu = self.bench.gpu.clone();
+        let constants = Constants::draw(&state.case, &state.constant, FIXED_CONSTANTS, gpu.as_ref())
             .map_err(|source| OracleError::Content { scenario: scenario.clone(), source })?;
         seed.map(&state.case, 2, PATIENCE).map_err(failed)?;
         if let Some(arena) = seed.arena_mut() {
-            request::arm_redzones(arena);
-            constants.load(arena);
+            request::arm_redzones(arena).map_err(failed)?;
+            constants.load(&state.case, arena).map_err(failed)?;
         }
         if seed.offers().prepare {
             seed.call(Entry::Prepare, &[0], PATIENCE, |_, _| {}).map_err(failed)?;
@@ -103,34 +106,34 @@ impl Oracle {
         let mut told = false;
         for content in fixed_contents(&state.case, self.bench.reference.hash()) {
             let drawn = Drawn { content, mutation: None };
-            let mut staged = Staged::new(&state.case);
+            let mut staged = Staged::new(&state.case, gpu.as_ref());
             staged
                 .fill(&state.case, &state.kinds, drawn, content.seed, Some(&constants))
                 .map_err(|source| OracleError::Content { scenario: scenario.clone(), source })?;
             let file = self.cache_file(&state.case, &content, false);
-            let reference = match read_outputs(&file, &state.case) {
+            let reference = match self.kept(&file, &state.case) {
                 Some(outputs) => outputs,
                 None => {
                     if !std::mem::replace(&mut told, true) {
                         sink.on(&Event::Referencing { scenario: scenario.clone() });
                     }
                     let outputs = self.compute(&state.case, &staged, false)?;
-                    write_outputs(&file, &outputs);
+                    self.keep(&file, &outputs);
                     outputs
                 }
             };
-            let slots = [0];
-            let returned = request::send(
-                seed,
-                Entry::Main,
-                &state.case,
-                std::slice::from_ref(&staged),
-                &slots,
-                Mode::Warm,
-                &mut self.sweeper,
-                PATIENCE,
-            )
-            .map_err(failed)?;
+            let sent = Sent {
+                entry: Entry::Main,
+                case: &state.case,
+                kinds: &state.kinds,
+                staged: std::slice::from_ref(&staged),
+                slots: &[0],
+                mode: Mode::Warm,
+                // Only the outputs count, and a seed that waits for the device inside the call may.
+                column: Column::Call,
+                deadline: PATIENCE,
+            };
+            let returned = request::send(seed, &sent, &mut self.sweeper).map_err(failed)?;
             let model = match self.bench.model.is_some() {
                 true => Some(self.model(&state.case, &staged, &content)?),
                 false => None,
@@ -146,12 +149,22 @@ impl Oracle {
     /// The precision model's outputs on a fixed content, from the cache if it has them.
     fn model(&mut self, case: &Case, staged: &Staged, content: &Content) -> Result<Outputs, OracleError> {
         let file = self.cache_file(case, content, true);
-        if let Some(outputs) = read_outputs(&file, case) {
+        if let Some(outputs) = self.kept(&file, case) {
             return Ok(outputs);
         }
         let outputs = self.compute(case, staged, true)?;
-        write_outputs(&file, &outputs);
+        self.keep(&file, &outputs);
         Ok(outputs)
+    }
+
+    /// Outputs from the cache. What a GPU computes is computed again instead: that is quicker than reading it.
+    fn kept(&self, file: &Path, case: &Case) -> Option<Outputs> {
+        if self.bench.gpu.is_some() { None } else { read_outputs(file, case) }
+    }
+    fn keep(&self, file: &Path, outputs: &Outputs) {
+        if self.bench.gpu.is_none() {
+            write_outputs(file, outputs);
+        }
     }
 
     /// The outputs of the reference (or of the precision model) on one content.
@@ -174,14 +187,15 @@ impl Oracle {
         };
         let mut outputs = Outputs::default();
         if let Some(arena) = worker.arena_mut() {
-            for (index, bytes) in staged.storages.iter().enumerate() {
-                arena.data_mut(0, index).copy_from_slice(bytes);
-            }
+            staged.load_all(case, &StorageKinds::of(case), arena).map_err(failed)?;
         }
         let entry = if model { Entry::Model } else { Entry::Main };
         let answer = worker
             .call(entry, &[0], PATIENCE, |arena, _| {
-                outputs = Outputs::gather(case, |storage| arena.data(0, storage));
+                outputs = match arena {
+                    Arena::Host(arena) => Outputs::gather(case, |storage| arena.data(0, storage)),
+                    Arena::Gpu(arena) => gpu_slots::gather(arena, case, 0),
+                };
             })
             .map_err(failed)?;
         self.worker = Some((worker, case.id.clone()));
@@ -249,7 +263,7 @@ fn read_outputs(file: &Path, case: &Case) -> Option<Outputs> {
             0
         };
         let (bytes, tail) = rest.split_at_checked(wanted)?;
-        tensors.push(bytes.to_vec());
+        tensors.push(Data::Host(bytes.to_vec()));
         rest = tail;
     }
     rest.is_empty().then_some(Outputs { tensors })
@@ -257,7 +271,7 @@ fn read_outputs(file: &Path, case: &Case) -> Option<Outputs> {
 
 /// Writes outputs to the cache. A cache that cannot be written only costs time.
 fn write_outputs(file: &Path, outputs: &Outputs) {
-    let mut bytes: Vec<u8> = outputs.tensors.concat();
+    let mut bytes: Vec<u8> = outputs.tensors.iter().flat_map(|data| data.bytes().into_owned()).collect();
     let sum = blake3::hash(&bytes);
     bytes.extend_from_slice(sum.as_bytes());
     let Some(folder) = file.parent() else { return };

@@ -1,25 +1,174 @@
 //! Outputs of one call as the supervisor keeps them, and their comparison.
 
+use crate::device_data::DeviceData;
 use kernelseek_core::case::{Case, TensorCase};
+use kernelseek_core::dtype::DType;
 use kernelseek_numerics::codec;
+use kernelseek_numerics::metrics::{self, ErrorSummary, MetricsError};
+use std::borrow::Cow;
 
-/// Bytes of every output tensor of one call, in row-major order, absent outputs empty.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The bytes of one output, in row-major order, where they were computed.
+#[derive(Debug, Clone)]
+pub enum Data {
+    /// In this machine's memory.
+    Host(Vec<u8>),
+    /// In memory of a GPU that no worker sees.
+    Device(DeviceData),
+}
+
+/// Least bytes of an output that two contents do not share by chance.
+const TELLING: usize = 64;
+
+impl Default for Data {
+    fn default() -> Self {
+        Self::Host(Vec::new())
+    }
+}
+
+impl From<Vec<u8>> for Data {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Host(bytes)
+    }
+}
+
+/// Equal bytes, wherever they lie.
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        match (self, other) {
+            (Self::Host(a), Self::Host(b)) => a == b,
+            (Self::Device(a), Self::Device(b)) => a.equals(b),
+            (Self::Device(a), Self::Host(b)) | (Self::Host(b), Self::Device(a)) => a.equals(&a.beside(b)),
+        }
+    }
+}
+
+impl Data {
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Host(bytes) => bytes.len(),
+            Self::Device(data) => data.len(),
+        }
+    }
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The bytes in this machine's memory.
+    #[must_use]
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Host(bytes) => Cow::Borrowed(bytes),
+            Self::Device(data) => Cow::Owned(data.download(data.len())),
+        }
+    }
+    /// The first `most` bytes in this machine's memory.
+    #[must_use]
+    pub fn head(&self, most: usize) -> Cow<'_, [u8]> {
+        match self {
+            Self::Host(bytes) => Cow::Borrowed(&bytes[..most.min(bytes.len())]),
+            Self::Device(data) => Cow::Owned(data.download(most.min(data.len()))),
+        }
+    }
+    /// Errors of `candidate` against `reference`.
+    ///
+    /// # Errors
+    /// The lengths differ or are no whole number of elements.
+    pub fn compare(dtype: DType, reference: &Self, candidate: &Self) -> Result<ErrorSummary, MetricsError> {
+        match (reference, candidate) {
+            (Self::Host(a), Self::Host(b)) => metrics::compare_bytes(dtype, a, b),
+            (Self::Device(a), Self::Device(b)) => DeviceData::compare(dtype, a, b),
+            (Self::Host(a), Self::Device(b)) => DeviceData::compare(dtype, &b.beside(a), b),
+            (Self::Device(a), Self::Host(b)) => DeviceData::compare(dtype, a, &a.beside(b)),
+        }
+    }
+    /// A digest under which equal bytes are found again. Only digests of data in the same place are alike.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        match self {
+            Self::Host(bytes) => *blake3::hash(bytes).as_bytes(),
+            Self::Device(data) => data.digest(),
+        }
+    }
+    /// Whether the same bytes for two contents would mean anything: enough of them, and not one element over and over.
+    #[must_use]
+    pub fn is_telling(&self, element: usize) -> bool {
+        // Of data on a device a look at the beginning has to do: to say no is never wrong.
+        const LOOK: usize = 4096;
+        match self {
+            Self::Host(bytes) => telling(bytes, element),
+            Self::Device(data) => telling(&data.download(data.len().min(LOOK)), element),
+        }
+    }
+    /// Whether every byte is 0.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Self::Host(bytes) => bytes.iter().all(|&b| b == 0),
+            Self::Device(data) => data.equals(&data.zeroed(0)),
+        }
+    }
+    /// The same with zeros from byte `from` on.
+    #[must_use]
+    pub fn zeroed(&self, from: usize) -> Self {
+        match self {
+            Self::Host(bytes) => {
+                let mut bytes = bytes.clone();
+                bytes[from.min(self.len())..].fill(0);
+                Self::Host(bytes)
+            }
+            Self::Device(data) => Self::Device(data.zeroed(from)),
+        }
+    }
+    /// As many bytes in the same place: `pattern` over and over, or nothing where the pattern is empty.
+    #[must_use]
+    pub fn tiled(&self, pattern: &[u8]) -> Self {
+        match self {
+            Self::Host(bytes) => Self::Host(pattern.iter().copied().cycle().take(bytes.len()).collect()),
+            Self::Device(data) => Self::Device(data.tiled(pattern)),
+        }
+    }
+    /// The same with its beginning replaced.
+    #[must_use]
+    pub fn with_head(&self, head: &[u8]) -> Self {
+        match self {
+            Self::Host(bytes) => {
+                let mut bytes = bytes.clone();
+                let count = head.len().min(bytes.len());
+                bytes[..count].copy_from_slice(&head[..count]);
+                Self::Host(bytes)
+            }
+            Self::Device(data) => Self::Device(data.with_head(head)),
+        }
+    }
+}
+
+fn telling(bytes: &[u8], element: usize) -> bool {
+    bytes.len() >= TELLING && bytes.chunks(element).any(|chunk| chunk != &bytes[..element])
+}
+
+/// Every output tensor of one call, absent outputs empty.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outputs {
     /// One entry a tensor of the case; pure inputs are empty.
-    pub tensors: Vec<Vec<u8>>,
+    pub tensors: Vec<Data>,
 }
 
 impl Outputs {
-    /// Gathers the outputs of `case` from a slot's storages.
+    /// Gathers the outputs of `case` from a slot's storages in this machine's memory.
     #[must_use]
     pub fn gather<'a>(case: &Case, storage: impl Fn(usize) -> &'a [u8]) -> Self {
         let tensors = case
             .tensors
             .iter()
             .map(|t| match t.storage {
-                Some(index) if t.role.is_output() => gather_tensor(t, storage(index)),
-                _ => Vec::new(),
+                Some(index) if t.role.is_output() => Data::Host(gather_tensor(t, storage(index))),
+                _ => Data::default(),
             })
             .collect();
         Self { tensors }
@@ -29,9 +178,9 @@ impl Outputs {
     #[must_use]
     pub fn values(&self, case: &Case, index: usize) -> Vec<f64> {
         let mut values = Vec::new();
-        if let (Some(bytes), Some(tensor)) = (self.tensors.get(index), case.tensors.get(index)) {
+        if let (Some(data), Some(tensor)) = (self.tensors.get(index), case.tensors.get(index)) {
             // The bytes are whole elements, gathered one by one; nothing else can be wrong with them.
-            let _ = codec::decode(tensor.dtype, bytes, &mut values);
+            let _ = codec::decode(tensor.dtype, &data.bytes(), &mut values);
         }
         values
     }
@@ -99,6 +248,27 @@ mod tests {
             extreme: 1.0,
             garbage: None,
         }
+    }
+
+    #[test]
+    fn only_an_output_that_says_something_can_be_recognised() {
+        let varied: Vec<u8> = (0..64).collect();
+        assert!(telling(&varied, 4));
+        assert!(!telling(&varied[..60], 4));
+        // Zeros, or one value everywhere, come again by themselves.
+        assert!(!telling(&[0; 256], 4));
+        assert!(!telling(&[0, 0, 0x80, 0x3f].repeat(64), 4));
+        assert!(!telling(&[], 4));
+    }
+
+    #[test]
+    fn data_can_be_spoilt_on_purpose() {
+        let data = Data::Host(vec![1, 2, 3, 4, 5]);
+        assert_eq!(data.zeroed(3), Data::Host(vec![1, 2, 3, 0, 0]));
+        assert!(data.zeroed(0).is_zero() && !data.is_zero());
+        assert_eq!(data.tiled(&[7, 8]), Data::Host(vec![7, 8, 7, 8, 7]));
+        assert_eq!(data.with_head(&[9]), Data::Host(vec![9, 2, 3, 4, 5]));
+        assert_ne!(data.digest(), data.zeroed(4).digest());
     }
 
     #[test]

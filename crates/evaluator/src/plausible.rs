@@ -1,5 +1,9 @@
 //! The last gate: times that physics allows, two clocks that agree, nothing left running, nothing unsettled. Pure.
 
+mod gpu;
+
+pub use gpu::{Agreement, agreement};
+
 use crate::scenario_state::{Pair, ScenarioState};
 use crate::settings::Mode;
 use kernelseek_core::case::Case;
@@ -19,16 +23,15 @@ const IDLE_SECONDS: f64 = 0.002;
 #[must_use]
 pub fn floor_ns(case: &Case, peaks: &Peaks, threads: usize, mode: Mode) -> Option<f64> {
     let threads = threads.max(1) as f64;
-    // Narrow types may run on units that do several times the single-precision rate; the floor must stay below
-    // anything such a unit could reach.
-    let narrowest = case.tensors.iter().filter(|t| t.is_present()).map(|t| t.dtype.size()).min().unwrap_or(4);
-    let boost = match narrowest {
-        1 => 8.0,
-        2 => 4.0,
-        _ => 1.0,
+    // Narrow types may run on units that do several times the single-precision rate.
+    let floats = case.tensors.iter().filter(|t| t.is_present() && t.dtype.is_float());
+    let boost = match floats.map(|t| t.dtype.size()).min().unwrap_or(4) {
+        1 => peaks.narrow[0],
+        2 => peaks.narrow[1],
+        _ => peaks.narrow[2],
     };
     let bandwidth = match mode {
-        Mode::Cold => peaks.memory_bytes,
+        Mode::Cold | Mode::Stream => peaks.memory_bytes,
         Mode::Warm => peaks.cache_bytes,
     };
     let arithmetic = case.flops.map(|f| f / (peaks.f32_flops * boost * threads));
@@ -78,6 +81,7 @@ pub fn findings(state: &ScenarioState, floor: Option<f64>) -> Vec<Finding> {
         );
     }
     findings.extend(clocks_agree(&pairs, overhead));
+    findings.extend(gpu::findings(state, &pairs));
     let (used, probed) = state.idle;
     if used > IDLE_SECONDS && used > IDLE_SHARE * probed {
         findings.push(
@@ -136,7 +140,8 @@ mod tests {
     use super::*;
     use crate::scenario_state::Instance;
 
-    const PEAKS: Peaks = Peaks { f32_flops: 1e11, memory_bytes: 1e10, cache_bytes: 1e11 };
+    const PEAKS: Peaks =
+        Peaks { f32_flops: 1e11, memory_bytes: 1e10, cache_bytes: 1e11, narrow: [8.0, 4.0, 1.0] };
 
     fn case(flops: Option<f64>, bytes: Option<f64>) -> Case {
         Case {
@@ -166,6 +171,7 @@ mod tests {
             candidate_inner_ns: inner,
             candidate_waited_ns: 0.0,
             seed_first: true,
+            gpu: None,
         }
     }
 

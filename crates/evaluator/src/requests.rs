@@ -1,17 +1,21 @@
 //! How many slots, calls and references a measurement takes, and what a pair of answers says. Pure.
 
 use crate::request::Returned;
-use crate::scenario_state::{Pair, ScenarioState};
+use crate::scenario_state::{GpuPair, GpuSide, Pair, ScenarioState};
+use crate::settings::Mode;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::protocol::Status;
 use std::time::Duration;
 
 /// Memory that the slots of one worker may take.
 const POOL_BYTES: usize = 768 << 20;
+/// The same on a GPU: its memory is larger, and the slots together should exceed its cache several times.
+const GPU_POOL_BYTES: usize = 3 << 30;
 
 /// Slots of one worker's pool.
-pub(crate) fn pool_size(slot_bytes: usize, max: usize) -> usize {
-    (POOL_BYTES / slot_bytes.max(1)).clamp(2, max.max(2))
+pub(crate) fn pool_size(slot_bytes: usize, max: usize, gpu_memory: Option<usize>) -> usize {
+    let bytes = gpu_memory.map_or(POOL_BYTES, |memory| GPU_POOL_BYTES.min(memory / 8));
+    (bytes / slot_bytes.max(1)).clamp(2, max.max(2))
 }
 
 /// How many of an instance's requests carry a content that the reference computes.
@@ -47,17 +51,58 @@ pub(crate) fn disturbance(seed: &Returned, candidate: &Returned) -> f64 {
         .fold(0.0, f64::max)
 }
 
-pub(crate) fn pair_times(seed: &Returned, candidate: &Returned, n: usize, seed_first: bool) -> Pair {
+pub(crate) fn pair_times(
+    seed: &Returned,
+    candidate: &Returned,
+    n: usize,
+    seed_first: bool,
+    mode: Mode,
+) -> Pair {
     let inner = |r: &Returned| r.answer.inner.iter().sum::<Duration>().as_nanos() as f64;
-    Pair {
+    let waited = candidate.answer.waited.as_nanos() as f64;
+    let base = Pair {
         n: n as u32,
         seed_ns: seed.answer.wall.as_nanos() as f64,
         candidate_ns: candidate.answer.wall.as_nanos() as f64,
         seed_inner_ns: inner(seed),
         candidate_inner_ns: inner(candidate),
-        candidate_waited_ns: candidate.answer.waited.as_nanos() as f64,
+        candidate_waited_ns: waited,
         seed_first,
+        gpu: None,
+    };
+    if seed.answer.host.is_empty() && candidate.answer.host.is_empty() {
+        return base;
     }
+    let gpu = Some(GpuPair { seed: gpu_side(seed), candidate: gpu_side(candidate) });
+    if seed.answer.stream_wall.is_none() {
+        return Pair { gpu, ..base };
+    }
+    // What the device did, by its own clock: a hundred times finer than the wall, which has to agree (`plausible`).
+    let device = |r: &Returned| match (mode, r.answer.span) {
+        (Mode::Stream, Some(span)) => span.as_nanos() as f64,
+        _ => inner(r),
+    };
+    let (seed_ns, candidate_ns) = (device(seed), device(candidate));
+    Pair { seed_ns, candidate_ns, seed_inner_ns: seed_ns, candidate_inner_ns: candidate_ns, gpu, ..base }
+}
+
+fn gpu_side(returned: &Returned) -> GpuSide {
+    let answer = &returned.answer;
+    let nanos = |d: Duration| d.as_nanos() as f64;
+    GpuSide {
+        wall_ns: nanos(answer.wall),
+        stream_ns: answer.stream_wall.map_or(0.0, nanos),
+        span_ns: answer.span.map_or(0.0, nanos),
+        host_ns: nanos(answer.host.iter().sum()),
+        sm_mhz: returned.look.map_or(0.0, |look| look.sm_mhz),
+    }
+}
+
+/// By how much the clocks of the two requests differ, as a share; 0 where they were not taken.
+pub(crate) fn clock_gap(pair: &Pair) -> f64 {
+    let Some(gpu) = pair.gpu else { return 0.0 };
+    let (a, b) = (gpu.seed.sm_mhz, gpu.candidate.sm_mhz);
+    if a > 0.0 && b > 0.0 { (a / b - 1.0).abs() } else { 0.0 }
 }
 
 pub(crate) fn median_ratio(state: &ScenarioState) -> Option<f64> {
@@ -78,10 +123,12 @@ mod tests {
 
     #[test]
     fn pools_fit_memory() {
-        assert_eq!(pool_size(1 << 10, 16), 16);
-        assert_eq!(pool_size(256 << 20, 16), 3);
-        assert_eq!(pool_size(4 << 30, 16), 2);
-        assert_eq!(pool_size(0, 8), 8);
+        assert_eq!(pool_size(1 << 10, 16, None), 16);
+        assert_eq!(pool_size(256 << 20, 16, None), 3);
+        assert_eq!(pool_size(4 << 30, 16, None), 2);
+        assert_eq!(pool_size(0, 8, None), 8);
+        assert_eq!(pool_size(256 << 20, 16, Some(140 << 30)), 12);
+        assert_eq!(pool_size(256 << 20, 16, Some(8 << 30)), 4);
     }
 
     #[test]

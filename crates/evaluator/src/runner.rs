@@ -5,8 +5,9 @@ use kernelseek_sandbox::limits::Limits;
 use kernelseek_toolchain::{BuildCommand, CommandOutput, Exit, Runner, RunnerError};
 use std::path::PathBuf;
 
-/// Most bytes of a compiler's output that are kept.
-const OUTPUT: usize = 64 << 10;
+/// Most bytes of a compiler's output that are kept: nvcc says some lines about every kernel, and templates have long
+/// names.
+const OUTPUT: usize = 1 << 20;
 /// Address space of one compiler.
 const MEMORY: u64 = 8 << 30;
 

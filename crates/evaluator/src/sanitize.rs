@@ -5,8 +5,8 @@
 //! timed. Where the runtime is missing or does not start, the verdict says so in a note.
 
 use crate::bench::{Artifact, Bench};
-use crate::request::{self, Sweeper};
-use crate::settings::{Mode, Settings};
+use crate::request::{self, Sent, Sweeper};
+use crate::settings::{Column, Mode, Settings};
 use crate::staging::{Constants, Drawn, Staged, StorageKinds};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
@@ -66,9 +66,9 @@ fn scenario(bench: &Bench, settings: &Settings, worker: &mut Worker, case: &Case
     let patience = 10 * bench.deadline;
     worker.map(case, 1, patience)?;
     // A content that cannot be generated has ended the evaluation long before.
-    let constants = Constants::draw(case, &constant, dice.bits()).unwrap_or_default();
+    let constants = Constants::draw(case, &constant, dice.bits(), bench.gpu.as_ref()).unwrap_or_default();
     if let Some(arena) = worker.arena_mut() {
-        constants.load(arena);
+        constants.load(case, arena)?;
     }
     if worker.offers().prepare {
         worker.call(Entry::Prepare, &[0], patience, |_, _| {})?;
@@ -76,21 +76,21 @@ fn scenario(bench: &Bench, settings: &Settings, worker: &mut Worker, case: &Case
     let stream = crate::dice::key(&settings.secret, "sanitize");
     for index in 0..CONTENTS {
         let drawn = Drawn { content: content::content_stream(&stream, case, index), mutation: None };
-        let mut staged = Staged::new(case);
+        let mut staged = Staged::new(case, bench.gpu.as_ref());
         if staged.fill(case, &kinds, drawn, dice.bits(), Some(&constants)).is_err() {
             continue;
         }
-        let staged = std::slice::from_ref(&staged);
-        let returned = request::send(
-            worker,
-            Entry::Main,
+        let sent = Sent {
+            entry: Entry::Main,
             case,
-            staged,
-            &[0],
-            Mode::Warm,
-            &mut Sweeper::default(),
-            patience,
-        )?;
+            kinds: &kinds,
+            staged: std::slice::from_ref(&staged),
+            slots: &[0],
+            mode: Mode::Warm,
+            column: Column::Call,
+            deadline: patience,
+        };
+        let returned = request::send(worker, &sent, &mut Sweeper::default())?;
         if returned.answer.statuses.iter().any(|s| *s != Status::Ok) {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! What is known about one scenario while it is being evaluated.
 
 use crate::outputs::Outputs;
+use crate::settings::Column;
 use crate::staging::{Drawn, StorageKinds};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
@@ -12,14 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Answers that are kept of one scenario.
 const MOST_ANSWERS: usize = 4096;
-/// Least bytes of an output that two contents do not share by chance.
-const TELLING: usize = 64;
-
-/// Whether the same bytes for two contents would mean anything: enough of them, and not one element over and over.
-fn telling(bytes: &[u8], element: usize) -> bool {
-    bytes.len() >= TELLING && bytes.chunks(element).any(|chunk| chunk != &bytes[..element])
-}
-
 /// Times of one pair of requests on the same contents, nanoseconds by the supervisor's clock unless named inner.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
@@ -38,6 +31,33 @@ pub struct Pair {
     pub candidate_waited_ns: f64,
     /// Whether the seed went first.
     pub seed_first: bool,
+    /// What else a GPU tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuPair>,
+}
+
+/// What a GPU tells about one request.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct GpuSide {
+    /// From the opening of the gate until the whole device was idle, by the supervisor's clock, nanoseconds.
+    pub wall_ns: f64,
+    /// From the opening of the gate until the call's stream was through, by the supervisor's clock, nanoseconds.
+    pub stream_ns: f64,
+    /// From before the first call to after the last, by the device's clock, nanoseconds.
+    pub span_ns: f64,
+    /// What the host took to make the calls, nanoseconds, by the worker's clock.
+    pub host_ns: f64,
+    /// Clock of the multiprocessors right after the request, MHz; 0 where it was not taken.
+    pub sm_mhz: f64,
+}
+
+/// What a GPU tells about a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct GpuPair {
+    /// The seed's request.
+    pub seed: GpuSide,
+    /// The candidate's.
+    pub candidate: GpuSide,
 }
 
 /// What one worker instance of each side contributed.
@@ -105,6 +125,20 @@ pub struct ScenarioState {
     pub audited: bool,
     /// Index of the next secret content.
     pub next_content: u64,
+    /// What is timed. It is `call` on both sides once either waits for the device inside a call.
+    pub column: Column,
+    /// Least and largest wall time of the supervisor's canary after a call of the seed and of the candidate, nanoseconds.
+    pub canary: Canary,
+}
+
+/// How long the supervisor's canary kernel took by the wall, nanoseconds: work that a call left on the device shares the
+/// device with it by turns.
+#[derive(Debug, Clone, Default)]
+pub struct Canary {
+    /// After the seed's requests.
+    pub seed: Vec<f64>,
+    /// After the candidate's.
+    pub candidate: Vec<f64>,
 }
 
 impl ScenarioState {
@@ -134,6 +168,8 @@ impl ScenarioState {
             widened: BTreeSet::new(),
             audited: false,
             next_content: 0,
+            column: Column::default(),
+            canary: Canary::default(),
         }
     }
 
@@ -158,9 +194,9 @@ impl ScenarioState {
 
     /// Keeps what the candidate answered, to recognise an answer that comes again where it is wrong.
     pub fn remember(&mut self, ours: &Outputs, drawn: Drawn) {
-        for (index, bytes) in ours.tensors.iter().enumerate() {
-            if self.answers.len() < MOST_ANSWERS && telling(bytes, self.element(index)) {
-                self.answers.entry((index, *blake3::hash(bytes).as_bytes())).or_insert(drawn);
+        for (index, data) in ours.tensors.iter().enumerate() {
+            if self.answers.len() < MOST_ANSWERS && data.is_telling(self.element(index)) {
+                self.answers.entry((index, data.digest())).or_insert(drawn);
             }
         }
     }
@@ -168,10 +204,10 @@ impl ScenarioState {
     /// Whether this output is, bit for bit, what was answered before to another content.
     #[must_use]
     pub fn answered_before(&self, index: usize, ours: &Outputs, drawn: Drawn) -> bool {
-        let Some(bytes) = ours.tensors.get(index).filter(|b| telling(b, self.element(index))) else {
+        let Some(data) = ours.tensors.get(index).filter(|d| d.is_telling(self.element(index))) else {
             return false;
         };
-        self.answers.get(&(index, *blake3::hash(bytes).as_bytes())).is_some_and(|first| *first != drawn)
+        self.answers.get(&(index, data.digest())).is_some_and(|first| *first != drawn)
     }
 
     fn element(&self, index: usize) -> usize {
@@ -235,21 +271,5 @@ impl ScenarioState {
             })
             .filter(|pairs| !pairs.is_empty())
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_output_that_says_something_can_be_recognised() {
-        let varied: Vec<u8> = (0..64).collect();
-        assert!(telling(&varied, 4));
-        assert!(!telling(&varied[..60], 4));
-        // Zeros, or one value everywhere, come again by themselves.
-        assert!(!telling(&[0; 256], 4));
-        assert!(!telling(&[0, 0, 0x80, 0x3f].repeat(64), 4));
-        assert!(!telling(&[], 4));
     }
 }

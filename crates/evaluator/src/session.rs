@@ -5,21 +5,20 @@ use crate::event::{Event, Side, Sink};
 use crate::kernel_files;
 use crate::measure::MeasureError;
 use crate::problem_files::{ProblemError, ProblemFiles};
-use crate::runner::SandboxedRunner;
 use crate::settings::{Settings, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
-use kernelseek_core::problem::Language;
+use kernelseek_core::problem::{Language, Target};
+use kernelseek_device::cuda::gpu::Gpu;
+use kernelseek_device::cuda::{CudaError, GpuIdentity};
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
-use kernelseek_inspect::elf;
-use kernelseek_inspect::{PathClass, Policy, rules};
-use kernelseek_toolchain::{
-    Build, BuildError, Builder, Cache, Recipe, SearchPlaces, Toolchain, ToolchainError,
-};
+use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
+use kernelseek_toolchain::{Build, BuildError, Recipe, SearchPlaces, Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::Duration;
 
 /// Least deadline of anything asked of a worker.
 pub const DEADLINE: Duration = Duration::from_secs(3);
@@ -57,6 +56,9 @@ pub enum SessionError {
     /// The reference is Python and there is none.
     #[error("the reference is a Python module and no `python3` was found")]
     NoPython,
+    /// There is no usable GPU.
+    #[error("the problem's target is `cuda`, and no GPU can be used")]
+    Gpu(#[source] CudaError),
     /// Held-out scenarios cannot be drawn.
     #[error("held-out scenarios cannot be drawn: {0}")]
     HeldOut(String),
@@ -84,13 +86,22 @@ impl SessionError {
             Self::Problem(_) | Self::HeldOut(_) => (Fault::Input, None),
             Self::Toolchain(error) => (Fault::Toolchain, error.hint().map(str::to_owned)),
             Self::Build { source, .. } | Self::CandidateBuild(source) => match source {
-                BuildError::Unsupported { .. } => (Fault::Input, Some("write it in C or C++".into())),
+                BuildError::Unsupported { language, .. } => (Fault::Input, Some(language_advice(language).into())),
+                BuildError::NoArch { .. } | BuildError::Arch(_) => {
+                    (Fault::Input, Some("name the GPU's architecture, for example sm_90a for an H100 or H200".into()))
+                }
+                BuildError::Flag { .. } => (Fault::Input, Some("remove it from [build] in problem.toml".into())),
+                BuildError::Character { .. } => (Fault::Input, Some("move or rename it".into())),
+                BuildError::Toolchain(error) if error.hint().is_some() => {
+                    (Fault::Toolchain, error.hint().map(str::to_owned))
+                }
                 BuildError::Compile { .. } => {
                     (Fault::Input, Some("fix the source; it is built with the flags in [build]".into()))
                 }
                 _ => (Fault::Toolchain, Some("run `kernelseek doctor`".into())),
             },
             Self::File { .. } => (Fault::Harness, None),
+            Self::Gpu(error) => (Fault::Toolchain, Some(gpu_advice(error).into())),
             Self::NoPython => {
                 (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into()))
             }
@@ -99,6 +110,18 @@ impl SessionError {
                 Some("seed and reference disagree: one of them is wrong, or the inputs (`stress`, `extreme`) go where neither is defined".into()),
             ),
         }
+    }
+}
+
+/// What to do about a GPU that cannot be used.
+const fn gpu_advice(error: &CudaError) -> &'static str {
+    match error {
+        CudaError::NoDriver => {
+            "install the NVIDIA driver, or give the container its devices (`--gpus all`); `kernelseek doctor` says more"
+        }
+        CudaError::NoDevice(_) => "`kernelseek gpu` lists the GPUs that there are",
+        CudaError::TooOld(_) => "install a newer NVIDIA driver",
+        CudaError::Call { .. } => "run `kernelseek doctor`",
     }
 }
 
@@ -111,9 +134,11 @@ pub struct Session {
     candidate_path: Option<PathBuf>,
     toolchain: Toolchain,
     header_folder: PathBuf,
-    seed: Option<Build>,
+    pub(crate) seed: Option<Build>,
+    pub(crate) reference: Option<Build>,
     candidate: Option<Build>,
     tuned: Option<Tuned>,
+    gpu: Option<Rc<Gpu>>,
 }
 
 impl Session {
@@ -127,6 +152,7 @@ impl Session {
             cc: settings.cc.clone(),
             cxx: settings.cxx.clone(),
             path: settings.path.clone(),
+            cuda: settings.cuda.clone(),
         })?;
         let header = kernelseek_core::header::header(&files.problem);
         let key = blake3::hash(header.as_bytes()).to_hex();
@@ -144,9 +170,44 @@ impl Session {
             toolchain,
             header_folder,
             seed: None,
+            reference: None,
             candidate: None,
             tuned: None,
+            gpu: None,
         })
+    }
+
+    /// The GPU that the problem's calls run on, opened when it is first needed; `None` for a problem of the CPU.
+    ///
+    /// # Errors
+    /// When there is no usable GPU.
+    pub fn gpu(&mut self) -> Result<Option<Rc<Gpu>>, SessionError> {
+        if self.files.problem.target == Target::Cpu {
+            return Ok(None);
+        }
+        if self.gpu.is_none() {
+            self.gpu = Some(Gpu::open(self.settings.gpu.as_deref()).map_err(SessionError::Gpu)?);
+        }
+        Ok(self.gpu.clone())
+    }
+    /// Architectures that GPU code is compiled for: those that were named, or the opened GPU's.
+    pub(crate) fn archs(&self) -> Vec<String> {
+        if self.settings.archs.is_empty() {
+            return self.gpu.iter().map(|gpu| gpu.identity().arch()).collect();
+        }
+        self.settings.archs.clone()
+    }
+    /// Folder of the CUDA runtime library, once nvcc was needed.
+    fn cuda_libraries(&self) -> Vec<PathBuf> {
+        if self.files.problem.target == Target::Cpu {
+            return Vec::new();
+        }
+        self.toolchain.nvcc().map(|nvcc| nvcc.runtime.folder().to_owned()).into_iter().collect()
+    }
+    /// What the opened GPU is.
+    #[must_use]
+    pub fn gpu_identity(&self) -> Option<GpuIdentity> {
+        self.gpu.as_ref().map(|gpu| gpu.identity().clone())
     }
 
     /// The toolchain.
@@ -188,10 +249,16 @@ impl Session {
     /// The compiler in a few words.
     #[must_use]
     pub fn compiler(&self) -> String {
-        self.toolchain
-            .compilers()
-            .next()
-            .map_or_else(|| "none".to_owned(), |c| c.version.lines().next().unwrap_or_default().to_owned())
+        let version =
+            |c: &kernelseek_toolchain::Compiler| c.version.lines().next().unwrap_or_default().to_owned();
+        if self.files.problem.target == Target::Cuda {
+            let host = self.toolchain.cxx.as_ref().map_or_else(|| "no C++ compiler".to_owned(), version);
+            return match self.toolchain.nvcc() {
+                Ok(nvcc) => format!("nvcc {} with {host}", nvcc.version),
+                Err(_) => "none".to_owned(),
+            };
+        }
+        self.toolchain.compilers().next().map_or_else(|| "none".to_owned(), version)
     }
 
     /// Builds `source` with the problem's recipe, without a kernel file.
@@ -229,6 +296,9 @@ impl Session {
     /// # Errors
     /// When the build fails although the plain one did not.
     pub fn sanitized(&self, sink: &mut dyn Sink) -> Result<Option<(Artifact, PathBuf)>, SessionErrorOrBuild> {
+        if self.files.problem.target == Target::Cuda {
+            return Ok(None);
+        }
         let compiler = self.toolchain.compilers().next();
         let runtime = compiler.and_then(|c| c.own_dir.as_ref()?.join("libasan.so").canonicalize().ok());
         let (Some(path), Some(runtime)) = (self.candidate_path.clone(), runtime) else { return Ok(None) };
@@ -240,52 +310,21 @@ impl Session {
         Ok(Some((native(&build), runtime)))
     }
 
-    fn build_with(
-        &self,
-        source: &Path,
-        side: Side,
-        own: Recipe,
-        extra: &[&str],
-        sink: &mut dyn Sink,
-    ) -> Result<Build, SessionErrorOrBuild> {
-        sink.on(&Event::Building { side });
-        let start = Instant::now();
-        let workspace = source.parent().unwrap_or(Path::new("/")).to_owned();
-        let flags: Vec<String> = self.files.problem.build.flags.iter().chain(&own.flags).cloned().collect();
-        let recipe = Recipe {
-            sources: vec![source.file_name().map_or_else(|| source.to_owned(), PathBuf::from)],
-            include_dirs: [vec![self.header_folder.clone()], own.include_dirs].concat(),
-            defines: own.defines,
-            flags: with(&flags, extra),
-            link: with(&self.files.problem.build.link, extra),
-            file: own.file,
-        };
-        let scratch = self.settings.state_dir.join("scratch");
-        std::fs::create_dir_all(&scratch).map_err(|source| {
-            SessionErrorOrBuild::Session(SessionError::File { path: scratch.clone(), source })
-        })?;
-        let runner = SandboxedRunner::new(scratch);
-        let cache_folder = self.settings.build_cache();
-        let cache = Cache::open(&cache_folder).map_err(|source| {
-            SessionErrorOrBuild::Session(SessionError::File { path: cache_folder, source })
-        })?;
-        let build = Builder::new(runner)
-            .build(&self.toolchain, &recipe, &workspace, &cache)
-            .map_err(SessionErrorOrBuild::Build)?;
-        sink.on(&Event::Built { side, cached: build.cached, seconds: start.elapsed().as_secs_f64() });
-        Ok(build)
-    }
-
     /// Builds the candidate. The inner error is the candidate's fault.
     ///
     /// # Errors
     /// When the harness cannot build.
     pub fn candidate(&mut self, sink: &mut dyn Sink) -> Result<Result<Artifact, Vec<Finding>>, SessionError> {
+        let together = self.files.problem.target == Target::Cuda;
         let Some(path) = self.candidate_path.clone() else {
+            if together && self.seed.is_none() {
+                // Their own errors are told below and when the bench is made.
+                let _ = self.build_together(None, sink);
+            }
             let seed = self.seed_build(sink)?;
             return Ok(Ok(native(&seed)));
         };
-        match self.candidate_as_built(&path, sink) {
+        match self.build_candidate(&path, together, sink) {
             Ok(built) => Ok(built.map(|build| native(&build))),
             Err(SessionErrorOrBuild::Build(BuildError::Compile { text, .. })) => {
                 let mut finding =
@@ -309,11 +348,26 @@ impl Session {
         path: &Path,
         sink: &mut dyn Sink,
     ) -> Result<Result<Build, Vec<Finding>>, SessionErrorOrBuild> {
+        self.build_candidate(path, false, sink)
+    }
+
+    /// `together`: with the seed and the reference at once.
+    fn build_candidate(
+        &mut self,
+        path: &Path,
+        together: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Result<Build, Vec<Finding>>, SessionErrorOrBuild> {
         let own = match self.kernel_recipe(path).map_err(SessionErrorOrBuild::Session)? {
             Ok(own) => own,
             Err(findings) => return Ok(Err(findings)),
         };
-        let build = self.build_with(path, Side::Candidate, own.recipe, &[], sink)?;
+        let together =
+            if together { self.build_together(Some((path, own.recipe.clone())), sink)? } else { None };
+        let build = match together {
+            Some(build) => build,
+            None => self.build_with(path, Side::Candidate, own.recipe, &[], sink)?,
+        };
         self.tuned = own.kernel.map(|k| k.tuned(kernel_files::reads_routes(&build, path)));
         self.candidate = Some(build.clone());
         Ok(Ok(build))
@@ -337,6 +391,9 @@ impl Session {
             let hash = blake3::hash(&text).to_hex().to_string();
             return Ok(Artifact::Python { interpreter: self.python()?, path, hash });
         }
+        if let Some(build) = &self.reference {
+            return Ok(native(build));
+        }
         let build = self.build(&path, Side::Reference, sink).map_err(|e| e.of(Side::Reference))?;
         Ok(native(&build))
     }
@@ -358,7 +415,10 @@ impl Session {
     /// # Errors
     /// When the built library cannot be read.
     pub fn inspect(&self, _sink: &mut dyn Sink) -> Result<Vec<Finding>, SessionError> {
-        self.candidate.as_ref().map_or_else(|| Ok(Vec::new()), |build| self.inspect_build(build))
+        let Some(build) = &self.candidate else { return Ok(Vec::new()) };
+        let mut findings = self.inspect_build(build)?;
+        findings.extend(crate::device_code::findings(build));
+        Ok(findings)
     }
 
     /// What a build's binary and header closure say.
@@ -378,11 +438,18 @@ impl Session {
             }
         };
         let constraints = &self.files.problem.constraints;
-        let policy = Policy::cpu(&self.files.problem.name)
-            .allow_imports(constraints.allow_imports.iter().cloned())
-            .deny_headers(constraints.deny_headers.iter().cloned())
-            .allow_linked(&self.files.problem.build.link);
-        Ok(rules::findings(&facts, &build.closure, &policy))
+        let (name, target) = (&self.files.problem.name, self.files.problem.target);
+        let policy = match target {
+            Target::Cpu => Policy::cpu(name),
+            Target::Cuda => Policy::cuda(name).emitted_by(build.argv.iter().flatten()),
+        }
+        .allow_imports(constraints.allow_imports.iter().cloned())
+        .deny_headers(constraints.deny_headers.iter().cloned())
+        .allow_linked(&self.files.problem.build.link);
+        Ok(match target {
+            Target::Cpu => rules::findings(&facts, &build.closure, &policy),
+            Target::Cuda => rules::cuda(&facts, &device::facts(&bytes), &build.closure, &policy, None),
+        })
     }
 
     /// The cases that the tier evaluates.
@@ -430,13 +497,16 @@ impl Session {
     /// # Errors
     /// When the seed or the reference does not build.
     pub fn bench(&mut self, cases: &[Case], sink: &mut dyn Sink) -> Result<Bench, SessionError> {
+        let gpu = self.gpu()?;
         let seed = native(&self.seed_build(sink)?);
         let reference = self.reference(sink)?;
         let python_worker = self.settings.state_dir.join("python_worker.py");
         write_if_changed(&python_worker, kernelseek_device::PYTHON_WORKER)?;
         let constraints = &self.files.problem.constraints;
         let threads = constraints.threads.max(1) as usize;
-        let division = Division::new(allowed_cpus(), threads);
+        // A GPU's driver has threads of its own in the worker.
+        let cores = if gpu.is_some() { threads.max(2) } else { threads };
+        let division = Division::new(allowed_cpus(), cores);
         kernelseek_device::topology::pin_self(&division.supervisor);
         // Held-out cases are up to some tens of percent larger than the listed ones.
         let largest_arena = 2 * Bench::arena_bytes(cases, self.settings.effort.max_slots);
@@ -453,6 +523,8 @@ impl Session {
             largest_arena,
             deterministic: constraints.deterministic,
             deadline: DEADLINE,
+            gpu,
+            cuda_libraries: self.cuda_libraries(),
             namespaces: self.settings.namespaces,
             lockdown: self.settings.lockdown,
         })
@@ -470,7 +542,10 @@ impl Session {
     /// condemn honest candidates for ever.
     pub fn measure_peaks(&self, sink: &mut dyn Sink) -> Peaks {
         sink.on(&Event::MeasuringPeaks);
-        let mut peaks = Peaks::measure();
+        let mut peaks = match &self.gpu {
+            Some(gpu) => kernelseek_device::cuda::peaks::of(gpu),
+            None => Peaks::measure(),
+        };
         if let Some(kept) = self.kept_peaks() {
             peaks = peaks.higher(&kept);
         }
@@ -486,7 +561,11 @@ impl Session {
     }
 
     fn peaks_file(&self) -> PathBuf {
-        let identity = serde_json::to_string(&CpuIdentity::read()).unwrap_or_default();
+        let identity = match self.gpu_identity() {
+            Some(gpu) => serde_json::to_string(&gpu),
+            None => serde_json::to_string(&CpuIdentity::read()),
+        }
+        .unwrap_or_default();
         let key = blake3::hash(identity.as_bytes()).to_hex();
         self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]))
     }
@@ -542,8 +621,12 @@ impl SessionErrorOrBuild {
     }
 }
 
-fn with(flags: &[String], extra: &[&str]) -> Vec<String> {
-    flags.iter().cloned().chain(extra.iter().map(|f| (*f).to_owned())).collect()
+fn language_advice(language: &str) -> &'static str {
+    match language {
+        "CUDA" => "write it in C or C++, or set `target = \"cuda\"` in problem.toml",
+        "C" | "C++" => "write it in CUDA, in a file that ends in .cu",
+        _ => "write it in C or C++, or in CUDA where the problem says `target = \"cuda\"`",
+    }
 }
 
 fn native(build: &Build) -> Artifact {

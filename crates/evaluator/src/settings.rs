@@ -1,5 +1,7 @@
 //! What the caller decides about an evaluation, resolved: no environment, no defaults left to look up.
 
+use crate::cuda_sanitize::Tool;
+use kernelseek_toolchain::CudaPlaces;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +38,57 @@ pub enum Mode {
     Cold,
     /// The slot's buffers are where the supervisor's writes left them, in the shared cache level if they fit.
     Warm,
+    /// Calls follow each other without a pause, each on other buffers, as in a running pipeline; on a GPU the time from the
+    /// first to the last is taken, gaps included.
+    Stream,
+}
+
+impl Mode {
+    /// Its name as records hold it and people read it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+            Self::Stream => "stream",
+        }
+    }
+    /// The mode that an audit and `--full` look at besides.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Cold => Self::Warm,
+            Self::Warm | Self::Stream => Self::Cold,
+        }
+    }
+}
+
+/// What of a call is timed. On the CPU it is always the whole call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Column {
+    /// What the device does: the stream is held until everything has been enqueued.
+    #[default]
+    Device,
+    /// From the host's call to the end of its work on an idle stream.
+    Call,
+    /// What the device does when the calls are recorded into one graph.
+    Graph,
+}
+
+impl Column {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Device, Self::Call, Self::Graph];
+
+    /// Its name as records hold it and people read it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Call => "call",
+            Self::Graph => "graph",
+        }
+    }
 }
 
 /// Numbers of worker instances, pairs and references. They depend on the tier alone, never on the candidate, so that
@@ -90,6 +143,10 @@ pub struct Settings {
     pub cc: Option<PathBuf>,
     /// C++ compiler, if the caller names one.
     pub cxx: Option<PathBuf>,
+    /// Where to look for nvcc.
+    pub cuda: CudaPlaces,
+    /// GPU architectures that CUDA sources are compiled for (`sm_90a`).
+    pub archs: Vec<String>,
     /// Python interpreter, if the caller names one.
     pub python: Option<PathBuf>,
     /// Folders to look for programs in.
@@ -98,6 +155,10 @@ pub struct Settings {
     pub tier: Tier,
     /// Cache state.
     pub mode: Mode,
+    /// What of a call is timed, on a GPU.
+    pub column: Column,
+    /// The GPU to use, by UUID or ordinal; the first when `None`.
+    pub gpu: Option<String>,
     /// Effort; `Effort::of(tier)` unless the caller knows better.
     pub effort: Effort,
     /// Scenario set; the problem's default when `None`.
@@ -116,6 +177,8 @@ pub struct Settings {
     pub candidate_flags: Option<Vec<String>>,
     /// Calibrate the seed against itself when no record of its spread exists.
     pub calibrate: bool,
+    /// Tools of compute-sanitizer to run the candidate under; none when empty.
+    pub sanitize: Vec<Tool>,
 }
 
 impl Settings {

@@ -4,9 +4,9 @@ use crate::compare;
 use crate::dice::Dice;
 use crate::measure::{MeasureError, Measurer, seed_error};
 use crate::outputs::Outputs;
-use crate::request;
+use crate::request::{self, Sent};
 use crate::scenario_state::ScenarioState;
-use crate::settings::Mode;
+use crate::settings::{Column, Mode};
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_device::protocol::Entry;
 use kernelseek_numerics::content::{Content, Distribution};
@@ -57,38 +57,40 @@ impl Measurer<'_> {
         let content_error =
             |scenario: &str, source| MeasureError::Content { scenario: scenario.to_owned(), source };
         let mut dice = Dice::new(&self.settings.secret, &format!("{}/widen/{}", self.label, state.case.id));
-        let constants = Constants::draw(&state.case, &state.constant, dice.bits())
+        let constants = Constants::draw(&state.case, &state.constant, dice.bits(), self.bench.gpu.as_ref())
             .map_err(|e| content_error(&state.case.id, e))?;
         let mut worker =
             self.bench.spawn(&self.bench.seed).map_err(|e| seed_error(state, "while it was loaded", e))?;
         let arena = worker
             .map(&state.case, 1, self.bench.deadline)
             .map_err(|e| seed_error(state, "while its buffers were mapped", e))?;
-        constants.load(arena);
+        constants
+            .load(&state.case, arena)
+            .map_err(|e| seed_error(state, "while its buffers were mapped", e))?;
         if worker.offers().prepare {
             worker
                 .call(Entry::Prepare, &[0], self.bench.deadline, |_, _| {})
                 .map_err(|e| seed_error(state, "during `prepare`", e))?;
         }
         let patience = 30 * self.bench.deadline;
-        let mut staged = Staged::new(&state.case);
+        let mut staged = Staged::new(&state.case, self.bench.gpu.as_ref());
         for _ in 0..WIDER {
             let drawn = Drawn { content: Content { distribution, seed: dice.bits() }, mutation: None };
             staged
                 .fill(&state.case, &state.kinds, drawn, dice.bits(), Some(&constants))
                 .map_err(|e| content_error(&state.case.id, e))?;
-            let one = std::slice::from_ref(&staged);
-            let returned = request::send(
-                &mut worker,
-                Entry::Main,
-                &state.case,
-                one,
-                &[0],
-                Mode::Warm,
-                &mut self.sweeper,
-                patience,
-            )
-            .map_err(|e| seed_error(state, "during a call", e))?;
+            let sent = Sent {
+                entry: Entry::Main,
+                case: &state.case,
+                kinds: &state.kinds,
+                staged: std::slice::from_ref(&staged),
+                slots: &[0],
+                mode: Mode::Warm,
+                column: Column::Call,
+                deadline: patience,
+            };
+            let returned = request::send(&mut worker, &sent, &mut self.sweeper)
+                .map_err(|e| seed_error(state, "during a call", e))?;
             let expected = self.oracle.compute(&state.case, &staged, false)?;
             let model = match self.bench.model.is_some() {
                 true => Some(self.oracle.compute(&state.case, &staged, true)?),

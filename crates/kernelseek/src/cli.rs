@@ -4,6 +4,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 mod campaign;
+mod tools;
+
+pub use tools::{Profile, SanitizeArg, SetArg, SoloArgs};
 
 pub use campaign::{
     AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
@@ -40,6 +43,9 @@ pub struct Global {
     /// C++ compiler
     #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::CXX, hide_env = true)]
     pub cxx: Option<PathBuf>,
+    /// CUDA compiler [default: looked for; `kernelseek doctor` says where]
+    #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::NVCC, hide_env = true)]
+    pub nvcc: Option<PathBuf>,
     /// Print data as JSON on standard output
     #[arg(long, global = true)]
     pub json: bool,
@@ -81,6 +87,8 @@ pub enum Command {
     Build(Build),
     /// Say what a built library holds: imports, needed libraries, segments, and what breaks the rules
     Inspect(Inspect),
+    /// Run one scenario under Nsight Compute and keep its report; no time of it is ever counted
+    Profile(Profile),
     /// Say what this machine offers: compilers, sandbox layers, clocks, caches, peaks
     Doctor(Doctor),
     /// Measure the measurement: seed against itself, planted slowdowns, hostile candidates
@@ -117,6 +125,9 @@ pub enum Command {
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Call one case by itself, for sanitizers and profilers. Started by the tool itself.
+    #[command(hide = true)]
+    Solo(SoloArgs),
 }
 
 /// Where a problem is and which of its scenarios.
@@ -147,9 +158,16 @@ pub struct Eval {
     /// More contents, held-out scenarios, a second cache mode
     #[arg(long)]
     pub full: bool,
+    /// Also run the quick scenarios (or the named ones) under these tools of compute-sanitizer; cuda target, outside the
+    /// campaign
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TOOL")]
+    pub sanitize: Vec<SanitizeArg>,
     /// What the caches hold when a call begins
     #[arg(long, value_enum, default_value_t = ModeArg::Cold, value_name = "MODE")]
     pub mode: ModeArg,
+    /// What of a call is timed, on a GPU
+    #[arg(long, value_enum, default_value_t = ColumnArg::Device, value_name = "COLUMN")]
+    pub column: ColumnArg,
     /// Exit 1 unless the verdict is PASS
     #[arg(long)]
     pub exit_code: bool,
@@ -202,6 +220,19 @@ pub enum ModeArg {
     Cold,
     /// Where the supervisor's writes left them.
     Warm,
+    /// One call after the other on other buffers, gaps included.
+    Stream,
+}
+
+/// What of a call is timed, on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColumnArg {
+    /// What the device does.
+    Device,
+    /// The whole call, host and device.
+    Call,
+    /// What the device does when the calls are one graph.
+    Graph,
 }
 
 /// `init`.
@@ -267,6 +298,9 @@ pub struct Build {
     /// Folder with problem.toml [default: the folder of the source, or its nearest parent that has one]
     #[arg(long, short, value_name = "DIR")]
     pub problem: Option<PathBuf>,
+    /// GPU architecture to compile a CUDA source for; repeat it for several [default: this machine's GPU, else sm_90a]
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Vec<String>,
     /// Copy the library here
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -275,11 +309,23 @@ pub struct Build {
 /// `inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The library
+    /// The library, object file or cubin
     pub file: PathBuf,
     /// Entry point that it should export
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
+    /// Whose rules it is judged by; without it, `cuda` if the file holds GPU code
+    #[arg(long, value_enum)]
+    pub target: Option<TargetName>,
+}
+
+/// A target, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TargetName {
+    /// Threads of this machine
+    Cpu,
+    /// An NVIDIA GPU
+    Cuda,
 }
 
 /// `doctor`.

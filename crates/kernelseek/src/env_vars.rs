@@ -7,6 +7,12 @@ pub const STATE_DIR: &str = "KERNELSEEK_STATE_DIR";
 pub const CC: &str = "CC";
 /// The C++ compiler.
 pub const CXX: &str = "CXX";
+/// The CUDA compiler.
+pub const NVCC: &str = "KERNELSEEK_NVCC";
+/// Folders of CUDA toolkits.
+pub const CUDA_HOMES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
+/// The active virtual environment of Python.
+pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 /// Python for references and baselines.
 pub const PYTHON: &str = "KERNELSEEK_PYTHON";
 /// Where the supervisor listens; set for an agent that is led.
@@ -15,7 +21,7 @@ pub const SUPERVISOR: &str = kernelseek_supervisor::protocol::SOCKET;
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// Every variable with its meaning.
-pub const TABLE: [(&str, &str); 9] = [
+pub const TABLE: [(&str, &str); 13] = [
     (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
     (
         "XDG_STATE_HOME",
@@ -24,6 +30,10 @@ pub const TABLE: [(&str, &str); 9] = [
     ("HOME", "State lives in `$HOME/.local/state/kernelseek` if neither of the above is set"),
     (CC, "C compiler; the same as `--cc`"),
     (CXX, "C++ compiler; the same as `--cxx`"),
+    (NVCC, "CUDA compiler; the same as `--nvcc`"),
+    (CUDA_HOMES[0], "Folder of a CUDA toolkit, where `bin/nvcc` is looked for before `PATH`"),
+    (CUDA_HOMES[1], "The same, looked at after `CUDA_HOME`"),
+    (VIRTUAL_ENV, "Active virtual environment, whose packages may hold `nvcc`; looked at last"),
     (PYTHON, "Python interpreter for references and baselines written as `def op(call)`"),
     ("PATH", "Where compilers and interpreters are looked for"),
     (

@@ -40,9 +40,12 @@ pub fn main() -> u8 {
             return code;
         }
     };
-    // The hidden entry comes first: it must touch nothing that the others set up.
+    // The hidden entries come first: they must touch nothing that the others set up.
     if let Command::Worker(args) = &cli.command {
         return commands::worker::run(args);
+    }
+    if let Command::Solo(args) = &cli.command {
+        return commands::solo::run(args);
     }
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
@@ -54,6 +57,7 @@ pub fn main() -> u8 {
         Command::Header(args) => commands::header::run(args, &mut printer),
         Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),
+        Command::Profile(args) => commands::profile::run(args, &cli.global, &mut printer),
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &mut printer),
         Command::Selftest(args) => commands::selftest::run(args, &cli.global, &mut printer),
         Command::Seal(args) => commands::seal::run(args, &cli.global, &mut printer),
@@ -70,7 +74,7 @@ pub fn main() -> u8 {
         Command::HookDecision(args) => commands::hook_decision::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
         Command::Agent(entry) => commands::agent::run(entry, &printer),
-        Command::Worker(_) => Ok(exit::OK),
+        Command::Worker(_) | Command::Solo(_) => Ok(exit::OK),
     };
     outcome.unwrap_or_else(|error| {
         printer.error(&error);

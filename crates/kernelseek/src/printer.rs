@@ -108,6 +108,8 @@ impl Printer {
             }
         }
         if let Some(hint) = &error.hint {
+            // Further lines stand below the first.
+            let hint = hint.replace('\n', "\n      ");
             text.push_str(&format!("{} {hint}\n", self.err.strong("hint:")));
         }
         let _ = std::io::stderr().lock().write_all(text.as_bytes());

@@ -81,6 +81,7 @@ impl Sink for Progress {
             Event::Auditing { scenario, ratio } => {
                 self.step(format!("auditing {scenario}: {ratio:.2}× is suspicious until shown otherwise"), true);
             }
+            Event::UnderTool { tool, scenario } => self.step(format!("{scenario}: under {tool}"), true),
             Event::HeldOut { drawn } => self.step(format!("held out: {drawn} scenarios drawn"), true),
             Event::Scenario(_) => {}
         }

@@ -1,10 +1,12 @@
 //! Arguments and environment, resolved once into what the engine takes.
 
 use crate::cli::Global;
+use crate::env_vars;
 use crate::error::{CommandError, Kind};
 use kernelseek_core::campaign_file;
-use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
+use kernelseek_evaluator::settings::{Column, Effort, Mode, Settings, Tier};
 use kernelseek_supervisor::Site;
+use kernelseek_toolchain::CudaPlaces;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -21,10 +23,14 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         helper,
         cc: global.cc.clone(),
         cxx: global.cxx.clone(),
+        cuda: cuda_places(global),
+        archs: Vec::new(),
         python: std::env::var_os(crate::env_vars::PYTHON).map(PathBuf::from),
         path,
         tier,
         mode: Mode::Cold,
+        column: Column::Device,
+        gpu: None,
         effort: Effort::of(tier),
         set: None,
         only: Vec::new(),
@@ -34,7 +40,21 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         suspicious: SUSPICIOUS,
         candidate_flags: None,
         calibrate: tier != Tier::Quick,
+        sanitize: Vec::new(),
     })
+}
+
+/// Where nvcc may be, from the command line and the environment.
+fn cuda_places(global: &Global) -> CudaPlaces {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let homes = env_vars::CUDA_HOMES.iter().filter_map(|name| Some(((*name).to_owned(), set(name)?)));
+    let active = set(env_vars::VIRTUAL_ENV).map(|folder| folder.join("bin/python3"));
+    CudaPlaces {
+        nvcc: global.nvcc.clone(),
+        homes: homes.collect(),
+        pythons: active.into_iter().chain(set(env_vars::PYTHON)).collect(),
+        out_of_bounds: Vec::new(),
+    }
 }
 
 /// Where the state folder is, whether it exists or not.

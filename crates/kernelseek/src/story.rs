@@ -314,6 +314,7 @@ fn step(event: &Event) -> Option<String> {
         }
         Event::Remeasured { scenario, why } => format!("{scenario}: measured again, {why}"),
         Event::Auditing { scenario, ratio } => format!("auditing {scenario}: {ratio:.2}× is suspicious"),
+        Event::UnderTool { tool, scenario } => format!("{scenario}: under {tool}"),
         Event::HeldOut { drawn } => format!("held out: {drawn} scenarios drawn"),
     })
 }

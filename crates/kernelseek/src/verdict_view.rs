@@ -6,7 +6,6 @@ use crate::wrap::hanging;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{ScenarioVerdict, Standing, Trust, Word};
 use kernelseek_evaluator::evaluate::Verdict;
-use kernelseek_evaluator::settings::Mode;
 use kernelseek_report::words::{interval, over_bound};
 
 /// Scenarios that are listed; the rest is counted.
@@ -45,13 +44,12 @@ fn word(word: Word, style: Style) -> String {
 
 fn headline(verdict: &Verdict, style: Style, width: usize) -> String {
     let tier = verdict.tier.as_str();
-    let mode = match verdict.mode {
-        Mode::Cold => "cold",
-        Mode::Warm => "warm",
+    let how = match &verdict.gpu {
+        None => format!("{} caches", verdict.mode.as_str()),
+        Some(gpu) => format!("{} column, {}, {}", verdict.column, verdict.mode.as_str(), gpu.name),
     };
     let ratio = verdict.geomean.map_or_else(String::new, |r| format!("  {}", style.strong(&interval(&r))));
-    let subject =
-        format!("{} against the seed of {} ({tier}, {mode} caches)", verdict.candidate, verdict.problem);
+    let subject = format!("{} against the seed of {} ({tier}, {how})", verdict.candidate, verdict.problem);
     hanging(&format!("{}{ratio}  ", word(verdict.word, style)), &subject, width)
 }
 

@@ -34,6 +34,39 @@ pub fn fingerprint_keyed(bytes: &[u8], key: u64) -> u64 {
     mix(state)
 }
 
+/// Sums that a fingerprint in any order is made of, before [`finish_unordered`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums(pub [u64; 2]);
+
+impl Sums {
+    /// Takes the eight bytes at offset `8 × index`. Their mask is as secret as the key, so neither another value nor
+    /// another place can be chosen to cancel.
+    pub const fn take(&mut self, key: u64, index: u64, word: u64) {
+        let mask = mix(key.wrapping_add(index.wrapping_add(1).wrapping_mul(SECRET[0])));
+        let mixed = mix(word ^ mask);
+        self.0[0] = self.0[0].wrapping_add(mixed);
+        self.0[1] = self.0[1].wrapping_add(mixed.rotate_left(32).wrapping_mul(mask | 1));
+    }
+}
+
+/// The fingerprint of `bytes` bytes whose words were taken, in any order, into `sums`.
+#[must_use]
+pub const fn finish_unordered(sums: Sums, bytes: u64, key: u64) -> u128 {
+    let [sum, product] = sums.0;
+    let length = mix(bytes ^ mix(!key));
+    (mix(sum ^ length) as u128) << 64 | mix(product ^ length.rotate_left(32)) as u128
+}
+
+/// A 128-bit fingerprint under a secret key whose words may be taken in any order: what a GPU computes.
+#[must_use]
+pub fn fingerprint_unordered(bytes: &[u8], key: u64) -> u128 {
+    let mut sums = Sums::default();
+    for (index, piece) in bytes.chunks(8).enumerate() {
+        sums.take(key, index as u64, word(piece));
+    }
+    finish_unordered(sums, bytes.len() as u64, key)
+}
+
 #[inline]
 fn word(bytes: &[u8]) -> u64 {
     if let Ok(whole) = <[u8; 8]>::try_from(bytes) {
@@ -80,6 +113,37 @@ mod tests {
         assert_ne!(fingerprint_keyed(&bytes, 1), fingerprint_keyed(&bytes, 2));
         let zeros: HashSet<u64> = (0..1000).map(|n| fingerprint(&vec![0; n])).collect();
         assert_eq!(zeros.len(), 1000);
+    }
+
+    #[test]
+    fn unordered_fingerprints_depend_on_every_bit_place_length_and_key() {
+        for len in [0, 1, 7, 8, 9, 64, 130] {
+            let mut bytes: Vec<u8> = (0..len).map(|i| (i * 31) as u8).collect();
+            let mut seen = HashSet::from([fingerprint_unordered(&bytes, 4)]);
+            for bit in 0..len * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(seen.insert(fingerprint_unordered(&bytes, 4)), "bit {bit} of {len} bytes");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            bytes.push(0);
+            assert!(seen.insert(fingerprint_unordered(&bytes, 4)));
+            assert!(seen.insert(fingerprint_unordered(&bytes, 5)));
+        }
+        let mut bytes = vec![0u8; 256];
+        bytes[..8].fill(1);
+        let rotations: HashSet<u128> = (0..32)
+            .map(|_| {
+                bytes.rotate_right(8);
+                fingerprint_unordered(&bytes, 1)
+            })
+            .collect();
+        assert_eq!(rotations.len(), 32);
+        let mut counts = [0u32; 128];
+        for i in 0..4096u32 {
+            let f = fingerprint_unordered(&i.to_le_bytes(), 9);
+            counts.iter_mut().enumerate().for_each(|(b, c)| *c += (f >> b & 1) as u32);
+        }
+        assert!(counts.iter().all(|&c| (1850..2250).contains(&c)), "{counts:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod fingerprint;
 pub mod judge;
 pub mod metrics;
 pub mod normal;
+pub mod partials;
 pub mod poison;
 pub mod rng;
 mod small_float;

@@ -114,6 +114,13 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table { base: base.into(), slope: slope.into() }
 });
 
+/// The table that normal draws are read from, (base, slope) a cell, 32 octaves of 64 cells: for devices, which keep
+/// a copy.
+#[must_use]
+pub fn table() -> Vec<[f64; 2]> {
+    TABLE.base.iter().zip(&TABLE.slope).map(|(&base, &slope)| [base, slope]).collect()
+}
+
 /// Turns random bits into normal draws.
 #[derive(Clone, Copy)]
 pub(crate) struct Normals(&'static Table);

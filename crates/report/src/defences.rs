@@ -5,7 +5,12 @@
 pub fn in_words(defence: &str) -> Option<&'static str> {
     Some(match defence {
         "allowed.constructor" => "runs code when it is loaded",
+        "allowed.cudart" => "brings the CUDA runtime inside of it",
+        "allowed.device-arch" => "carries device code for an architecture that was not asked for",
         "allowed.device-code" => "carries device code that its own build did not make",
+        "allowed.device-packed" => "carries device code that is compressed",
+        "allowed.device-ptx" => "carries PTX that is compiled when it is loaded",
+        "allowed.device-setting" => "changes settings that outlive the call",
         "allowed.execstack" => "asks for an executable stack",
         "allowed.export" => "does not export the entry point",
         "allowed.flag" => "chooses a compiler flag that is not on the allowed list",
@@ -13,7 +18,9 @@ pub fn in_words(defence: &str) -> Option<&'static str> {
         "allowed.header" => "includes a header that is denied",
         "allowed.ifunc" => "chooses functions while it is loaded",
         "allowed.import" => "imports what is not allowed",
+        "allowed.local-memory" => "keeps values in local memory",
         "allowed.needed" => "needs a library that is not allowed",
+        "allowed.no-kernel" => "holds no kernel of its own",
         "allowed.raw-syscall" => "holds system-call instructions",
         "allowed.rpath" => "brings its own library search path",
         "allowed.textrel" => "changes its own code when it is loaded",
@@ -23,6 +30,9 @@ pub fn in_words(defence: &str) -> Option<&'static str> {
         "audit.status" => "declined a call of the audit",
         "built.compile" | "built.compiler" => "does not compile",
         "built.kernel-file" => "has a kernel file that cannot be read",
+        "built.setmaxnreg-ignored" => "asks for registers in vain",
+        "built.spills" => "spills registers to local memory",
+        "built.wgmma-serialized" => "runs matrix instructions one after the other that should overlap",
         "correct.all-declined" => "declines every scenario",
         "correct.crash" => "crashed",
         "correct.deadline" => "did not return in time",
@@ -45,6 +55,10 @@ pub fn in_words(defence: &str) -> Option<&'static str> {
         "sandbox.denied" => "tried what the sandbox denies",
         "sandbox.flood" => "flooded its output",
         "sandbox.output" => "printed something",
+        "sanitize.initcheck" => "reads device memory that nothing has written",
+        "sanitize.memcheck" => "leaves its allocations on the device",
+        "sanitize.racecheck" => "has a race in shared memory",
+        "sanitize.synccheck" => "uses a barrier that not every thread reaches",
         "sanitizer.report" => "is reported by a sanitizer",
         "stale.changed" => "has changed since",
         "stale.source" => "changed while it was evaluated",
@@ -69,8 +83,18 @@ mod tests {
 
     /// Defence ids that the sources of a crate hold as literals.
     fn literals(folder: &Path, into: &mut BTreeSet<String>) {
-        const STAGES: [&str; 9] =
-            ["allowed", "audit", "built", "correct", "harness", "plausible", "sanitizer", "stale", "timed"];
+        const STAGES: [&str; 9] = [
+            "allowed",
+            "audit",
+            "built",
+            "correct",
+            "harness",
+            "plausible",
+            "sanitize",
+            "sanitizer",
+            "stale",
+            "timed",
+        ];
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {

@@ -13,6 +13,7 @@
 //! what this machine can enforce. Linux on x86-64 and aarch64.
 
 pub mod agent;
+pub mod apart;
 mod bpf;
 mod capabilities;
 mod capture;
@@ -29,6 +30,7 @@ pub mod namespaces;
 mod policy;
 pub mod probe;
 pub mod process;
+pub mod programs;
 mod reaper;
 pub mod report;
 mod seccomp;

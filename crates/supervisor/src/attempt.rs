@@ -13,7 +13,7 @@ use kernelseek_evaluator::evaluate::{self, Evaluation};
 use kernelseek_evaluator::event::{Event, Sink};
 use kernelseek_evaluator::kernel_files;
 use kernelseek_evaluator::session::Session;
-use kernelseek_evaluator::settings::{Effort, Mode, Settings, Tier};
+use kernelseek_evaluator::settings::{Column, Effort, Mode, Settings, Tier};
 use kernelseek_inspect::PathClass;
 use kernelseek_ledger::artefact::{Artefact, Kind};
 use kernelseek_ledger::entry::{
@@ -42,6 +42,9 @@ pub struct Request {
     pub tier: Tier,
     /// Mode.
     pub mode: Mode,
+    /// What of a call is timed, on a GPU.
+    #[serde(default)]
+    pub column: Column,
     /// Only these scenarios.
     #[serde(default)]
     pub only: Vec<String>,
@@ -124,6 +127,7 @@ impl Campaign {
         settings.effort = Effort::of(request.tier);
         settings.calibrate = request.tier != Tier::Quick;
         settings.mode = request.mode;
+        settings.column = request.column;
         settings.only.clone_from(&request.only);
         let settled = self.settle(&settings, led, sink)?;
         let job = Job {
@@ -244,6 +248,7 @@ impl Campaign {
             effort: Effort::of(tier),
             calibrate: true,
             mode: Mode::Cold,
+            column: Column::Device,
             only: Vec::new(),
             ..settings.clone()
         };
@@ -463,7 +468,7 @@ impl Campaign {
             started: begun,
             purpose: job.purpose,
             tier: started.tier,
-            mode: mode_name(job.settings.mode).to_owned(),
+            mode: job.settings.mode.as_str().to_owned(),
             whole_grid: sealed.grid.scenarios.iter().all(|s| seen.contains(s.id.as_str())),
             seal: sealed.seal.hash(),
             candidate: started.candidate,
@@ -530,12 +535,5 @@ impl Campaign {
                 .judge(evaluation)
                 .map_err(|why| SupervisorError::Unreadable { what: format!("the verdict of row {row}"), why })
         })?
-    }
-}
-
-const fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Cold => "cold",
-        Mode::Warm => "warm",
     }
 }

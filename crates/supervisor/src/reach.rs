@@ -32,6 +32,7 @@ pub(crate) fn beyond(writable: &[PathBuf], settings: Settings) -> Result<Setting
         cc: settings.cc.clone(),
         cxx: settings.cxx.clone(),
         path: settings.path.clone(),
+        ..SearchPlaces::default()
     });
     let toolchain = toolchain.map_err(kernelseek_evaluator::session::SessionError::from)?;
     for compiler in toolchain.compilers() {
@@ -40,6 +41,11 @@ pub(crate) fn beyond(writable: &[PathBuf], settings: Settings) -> Result<Setting
             named("compiler", program)?;
         }
     }
+    // nvcc is looked for when it is needed; what the agent may write is passed over then.
+    if let Some(nvcc) = &settings.cuda.nvcc {
+        named("CUDA compiler", nvcc)?;
+    }
+    settings.cuda.out_of_bounds = writable.clone();
     match &settings.python {
         Some(python) => named("Python interpreter", python)?,
         // What is found now is what is used later.

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::candidate::{CandidateHash, ProjectFile};
+use crate::cuda::{KernelResources, Remark};
 use crate::hash;
 
 /// Dependency lists kept for one key: a person who goes back and forth between a few versions of a header still hits.
@@ -68,6 +69,10 @@ pub(crate) struct Stored {
     pub(crate) diagnostics: String,
     pub(crate) argv: Vec<Vec<String>>,
     pub(crate) flags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kernels: Vec<KernelResources>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) remarks: Vec<Remark>,
 }
 
 impl Cache {

@@ -37,8 +37,11 @@ pub fn first_error(text: &str) -> Option<Diagnostic> {
     errors.iter().find(|d| !d.file.starts_with('/')).or(errors.first()).cloned()
 }
 
-/// `file:line[:column]: [fatal ]error: message`.
+/// `file:line[:column]: [fatal ]error: message`, or `file(line): error: message` as nvcc writes it.
 fn parse_error(line: &str) -> Option<Diagnostic> {
+    if let Some(found) = parse_nvcc_error(line) {
+        return Some(found);
+    }
     let (place, message) = [": fatal error: ", ": error: "].iter().find_map(|kind| line.split_once(kind))?;
     let (rest, last) = place.rsplit_once(':')?;
     let last: u32 = last.parse().ok()?;
@@ -48,6 +51,20 @@ fn parse_error(line: &str) -> Option<Diagnostic> {
         _ => (rest, last, 0),
     };
     Some(Diagnostic { file: file.to_owned(), line, column, message: message.trim().to_owned() })
+}
+
+/// `file(line): [catastrophic ]error[ #NUMBER[-D]]: message`.
+fn parse_nvcc_error(line: &str) -> Option<Diagnostic> {
+    let (place, rest) = line.split_once("): ")?;
+    let rest = rest.strip_prefix("catastrophic ").unwrap_or(rest);
+    let (number, message) = rest.strip_prefix("error")?.split_once(": ")?;
+    let numbered = number.strip_prefix(" #").is_some_and(|n| n.trim_end_matches("-D").parse::<u32>().is_ok());
+    if !number.is_empty() && !numbered {
+        return None;
+    }
+    let (file, line) = place.rsplit_once('(')?;
+    let line = line.parse().ok()?;
+    Some(Diagnostic { file: file.to_owned(), line, column: 0, message: message.trim().to_owned() })
 }
 
 /// Bytes as text of at most [`TEXT_LIMIT`] bytes, with a last line that says what is missing.
@@ -88,6 +105,35 @@ mod tests {
         assert_eq!(first_error("a:b.c:7: error: m").unwrap().to_string(), "a:b.c:7: m");
         assert_eq!(first_error("/usr/bin/ld: cannot find -lx"), None);
         assert_eq!(first_error("collect2: error: ld returned 1 exit status"), None);
+    }
+
+    #[test]
+    fn errors_of_nvcc() {
+        for (line, shown) in [
+            (
+                "bad.cu(9): error: identifier \"NOPE\" is undefined",
+                "bad.cu:9: identifier \"NOPE\" is undefined",
+            ),
+            (
+                "k (1).cu(9): error #20: identifier \"x\" is undefined",
+                "k (1).cu:9: identifier \"x\" is undefined",
+            ),
+            (
+                "k.cu(1): catastrophic error: cannot open source file \"x.h\"",
+                "k.cu:1: cannot open source file \"x.h\"",
+            ),
+            ("bad2.cu:1:10: fatal error: nope.h: No such file", "bad2.cu:1:10: nope.h: No such file"),
+        ] {
+            assert_eq!(first_error(line).unwrap().to_string(), shown);
+        }
+        for line in [
+            "k.cu(9): warning #177-D: x",
+            "k.cu(x): error: y",
+            "ptxas fatal   : Ptx assembly aborted",
+            "k.cu(1): errors: x",
+        ] {
+            assert_eq!(first_error(line), None, "{line}");
+        }
     }
 
     proptest! {

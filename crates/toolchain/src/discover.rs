@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use kernelseek_inspect::headers::Roots;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
+use crate::cuda::{CudaPlaces, Nvcc, places};
 use crate::hash::{self, FieldHasher};
 use crate::recipe::Language;
 
@@ -20,6 +22,8 @@ pub struct SearchPlaces {
     pub cxx: Option<PathBuf>,
     /// Folders to search, in order.
     pub path: Vec<PathBuf>,
+    /// Where to look for nvcc, once it is needed.
+    pub cuda: CudaPlaces,
 }
 
 /// Whose command line a compiler understands.
@@ -56,7 +60,7 @@ pub struct Compiler {
 }
 
 /// The compilers of a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
     /// C.
     pub cc: Option<Compiler>,
@@ -64,6 +68,9 @@ pub struct Toolchain {
     pub cxx: Option<Compiler>,
     /// The folders that were searched; builds find assembler and linker there.
     pub path: Vec<PathBuf>,
+    cuda: CudaPlaces,
+    /// Found when it is first needed: it takes longer than the others, and most builds do without.
+    nvcc: OnceLock<Nvcc>,
 }
 
 /// No compiler, or one that does not answer.
@@ -72,7 +79,7 @@ pub enum ToolchainError {
     /// There is none.
     #[error("no {language} compiler found (looked for {looked_for})")]
     NotFound {
-        /// `C` or `C++`.
+        /// `C`, `C++` or `CUDA`.
         language: &'static str,
         /// Names or path that were tried.
         looked_for: String,
@@ -135,20 +142,21 @@ pub fn discover(places: &SearchPlaces) -> Result<Toolchain, ToolchainError> {
     if cc.is_none() && cxx.is_none() {
         return Err(not_found(Language::C, &names(Language::C).join(", ")));
     }
-    Ok(Toolchain { cc, cxx, path: places.path.clone() })
+    Ok(Toolchain { cc, cxx, path: places.path.clone(), cuda: places.cuda.clone(), nvcc: OnceLock::new() })
 }
 
 fn names(language: Language) -> &'static [&'static str] {
     match language {
         Language::C => &["cc", "gcc", "clang"],
-        Language::Cxx => &["c++", "g++", "clang++"],
+        // nvcc hands the host part to a C++ compiler.
+        Language::Cxx | Language::Cuda => &["c++", "g++", "clang++"],
     }
 }
 
 fn not_found(language: Language, looked_for: &str) -> ToolchainError {
     let packages = match language {
         Language::C => ["gcc", "gcc", "gcc"],
-        Language::Cxx => ["g++", "gcc-c++", "gcc"],
+        Language::Cxx | Language::Cuda => ["g++", "gcc-c++", "gcc"],
     };
     ToolchainError::NotFound {
         language: language.name(),
@@ -175,7 +183,7 @@ fn resolve(name: &Path, path: &[PathBuf]) -> Option<PathBuf> {
     })
 }
 
-fn is_executable(path: &Path) -> bool {
+pub(crate) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
@@ -205,7 +213,7 @@ impl Compiler {
         let own_dir = Path::new(own_dir.trim()).parent().filter(|d| d.is_absolute()).map(Path::to_owned);
         let parts: &[&str] = match (family, language) {
             (Family::Gcc, Language::C) => &["cc1", "as", "ld"],
-            (Family::Gcc, Language::Cxx) => &["cc1plus", "as", "ld"],
+            (Family::Gcc, Language::Cxx | Language::Cuda) => &["cc1plus", "as", "ld"],
             (Family::Clang, _) => &["ld"],
         };
         let mut hasher = FieldHasher::new("kernelseek compiler identity 1");
@@ -267,16 +275,37 @@ fn include_dirs(text: &str) -> Vec<PathBuf> {
 }
 
 impl Toolchain {
-    /// The compiler of a language.
+    /// The compiler of a language; of CUDA the one that the host part is handed to.
     ///
     /// # Errors
     /// [`ToolchainError::NotFound`] if there is none.
     pub fn compiler(&self, language: Language) -> Result<&Compiler, ToolchainError> {
         match language {
             Language::C => self.cc.as_ref(),
-            Language::Cxx => self.cxx.as_ref(),
+            Language::Cxx | Language::Cuda => self.cxx.as_ref(),
         }
-        .ok_or_else(|| not_found(language, &names(language).join(", ")))
+        .ok_or_else(|| match language {
+            Language::Cuda => not_found(Language::Cxx, "nvcc needs one"),
+            other => not_found(other, &names(other).join(", ")),
+        })
+    }
+
+    /// The CUDA compiler; looked for and asked the first time only.
+    ///
+    /// # Errors
+    /// [`ToolchainError::NotFound`] if there is none; the other kinds if it does not answer.
+    pub fn nvcc(&self) -> Result<&Nvcc, ToolchainError> {
+        if let Some(nvcc) = self.nvcc.get() {
+            return Ok(nvcc);
+        }
+        let found = places::find(&self.cuda, &self.path, Path::new("/"))?;
+        let nvcc = Nvcc::ask(&found.program, &found.place, &self.path)?;
+        Ok(self.nvcc.get_or_init(|| nvcc))
+    }
+
+    /// Folders of the toolkit's headers, once nvcc was needed.
+    pub(crate) fn cuda_include_dirs(&self) -> &[PathBuf] {
+        self.nvcc.get().map_or(&[], |nvcc| &nvcc.include_dirs)
     }
 
     /// The compilers there are.
@@ -291,7 +320,12 @@ impl Toolchain {
         Roots {
             workspace: workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned()),
             offered: offered.iter().map(real).collect(),
-            toolchain: self.compilers().filter_map(|c| c.own_dir.as_ref()).map(real).collect(),
+            toolchain: self
+                .compilers()
+                .filter_map(|c| c.own_dir.as_ref())
+                .chain(self.cuda_include_dirs())
+                .map(real)
+                .collect(),
             system: self.compilers().flat_map(|c| &c.include_dirs).map(real).collect(),
         }
     }
@@ -324,6 +358,12 @@ impl Toolchain {
             out.extend(compiler.include_dirs.iter().cloned());
             out.extend(compiler.own_dir.clone());
             out.extend(compiler.parts.iter().filter_map(|p| p.parent()).map(Path::to_owned));
+        }
+        if let Some(nvcc) = self.nvcc.get() {
+            out.push(nvcc.root.clone());
+            out.extend(nvcc.include_dirs.iter().cloned());
+            let files = nvcc.parts.iter().chain([&nvcc.program, &nvcc.runtime.path]);
+            out.extend(files.filter_map(|p| p.parent()).map(Path::to_owned));
         }
         let mut kept: Vec<PathBuf> = Vec::new();
         for path in out {

@@ -9,6 +9,7 @@ pub mod build;
 pub mod cache;
 pub mod candidate;
 pub mod command;
+pub mod cuda;
 pub mod diagnostics;
 pub mod discover;
 pub mod recipe;
@@ -16,9 +17,10 @@ pub mod target;
 
 mod hash;
 
-pub use build::{Build, BuildError, Builder};
+pub use build::{Build, BuildError, Builder, Done, Job};
 pub use cache::Cache;
 pub use candidate::CandidateHash;
 pub use command::{BuildCommand, CommandOutput, Exit, Runner, RunnerError};
+pub use cuda::{CudaPlaces, KernelResources, Nvcc, Remark};
 pub use discover::{Compiler, Family, SearchPlaces, Toolchain, ToolchainError, discover};
 pub use recipe::{Language, Recipe, RecipeFile};

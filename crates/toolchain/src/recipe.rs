@@ -14,6 +14,8 @@ pub enum Language {
     C,
     /// C++.
     Cxx,
+    /// CUDA: C++ with kernels.
+    Cuda,
 }
 
 impl Language {
@@ -23,6 +25,7 @@ impl Language {
         match self {
             Self::C => "C",
             Self::Cxx => "C++",
+            Self::Cuda => "CUDA",
         }
     }
 
@@ -30,6 +33,7 @@ impl Language {
         match self {
             Self::C => "c",
             Self::Cxx => "c++",
+            Self::Cuda => "cu",
         }
     }
 
@@ -42,12 +46,12 @@ impl Language {
         let (language, reason) = match extension {
             "c" => return Ok(Self::C),
             "cc" | "cpp" | "cxx" | "C" | "c++" => return Ok(Self::Cxx),
-            "cu" => ("CUDA", "the cuda target is not built in"),
+            "cu" => return Ok(Self::Cuda),
             "rs" => ("Rust", "not supported yet"),
             "py" => ("Python", "is not compiled; only a reference may be written in it"),
             "s" | "S" | "asm" => ("assembly", "not supported: use inline assembly"),
             "h" | "hpp" | "hh" | "cuh" => ("a header", "name the source file that includes it"),
-            _ => ("unknown", "sources end in .c, .cc, .cpp or .cxx"),
+            _ => ("unknown", "sources end in .c, .cc, .cpp, .cxx or .cu"),
         };
         Err(BuildError::Unsupported { path: path.to_owned(), language, reason })
     }
@@ -66,6 +70,9 @@ pub struct Recipe {
     pub flags: Vec<String>,
     /// Linker flags (`build.link`).
     pub link: Vec<String>,
+    /// GPU architectures to compile for (`sm_90a`); a CUDA source needs at least one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub archs: Vec<String>,
     /// The workspace's file that a part of this recipe was read from: one more file that the build read.
     pub file: Option<RecipeFile>,
 }
@@ -80,14 +87,22 @@ pub struct RecipeFile {
 }
 
 impl Recipe {
-    /// The language of the whole: C++ as soon as one source is.
+    /// The language of the whole: C++ as soon as one source is, CUDA if the only one is.
     ///
     /// # Errors
-    /// As [`Language::of`], and [`BuildError::NoSources`].
+    /// As [`Language::of`], [`BuildError::NoSources`], and [`BuildError::Unsupported`] for a CUDA source among others.
     pub fn language(&self) -> Result<Language, BuildError> {
         let mut language = None;
         for source in &self.sources {
-            language = language.max(Some(Language::of(source)?));
+            let own = Language::of(source)?;
+            if own == Language::Cuda && self.sources.len() > 1 {
+                return Err(BuildError::Unsupported {
+                    path: source.clone(),
+                    language: "CUDA",
+                    reason: "is built alone; include the other sources in it",
+                });
+            }
+            language = language.max(Some(own));
         }
         language.ok_or(BuildError::NoSources)
     }
@@ -143,17 +158,20 @@ mod tests {
     fn languages() {
         assert_eq!(recipe(&["a.c"]).language().unwrap(), Language::C);
         assert_eq!(recipe(&["a.c", "b.cpp", "c.c"]).language().unwrap(), Language::Cxx);
+        assert_eq!(recipe(&["k.cu"]).language().unwrap(), Language::Cuda);
         assert!(matches!(recipe(&[]).language(), Err(BuildError::NoSources)));
-        for (name, says) in [
-            ("k.cu", "the cuda target is not built in"),
-            ("k.rs", "Rust: not supported yet"),
-            ("k.py", "Python"),
-            ("k.h", "header"),
-            ("k", "unknown"),
-        ] {
+        for (name, says) in
+            [("k.rs", "Rust: not supported yet"), ("k.py", "Python"), ("k.h", "header"), ("k", "unknown")]
+        {
             let error = recipe(&[name]).language().unwrap_err().to_string();
             assert!(error.contains(says) && error.contains(name), "{error}");
         }
+    }
+
+    #[test]
+    fn a_cuda_source_is_alone() {
+        let error = recipe(&["a.c", "k.cu"]).language().unwrap_err().to_string();
+        assert!(error.contains("k.cu: CUDA: is built alone"), "{error}");
     }
 
     #[test]

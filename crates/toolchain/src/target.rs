@@ -4,7 +4,7 @@ use crate::discover::{Compiler, Family, Toolchain, ToolchainError, question};
 use crate::recipe::Language;
 
 /// Whether a flag means "this machine".
-fn is_native(flag: &str) -> bool {
+pub(crate) fn is_native(flag: &str) -> bool {
     flag.strip_prefix("-m")
         .and_then(|f| f.split_once('='))
         .is_some_and(|(_, value)| value == "native" || value.starts_with("native+"))

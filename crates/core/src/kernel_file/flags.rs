@@ -48,7 +48,10 @@ pub fn refusal(flag: &str) -> Option<String> {
     if flag.is_empty() || flag.len() > LONGEST || !flag.chars().all(plain) {
         return Some(format!("`{shown}` is no single flag of up to {LONGEST} letters, digits and `-_.=,+`"));
     }
-    let only = "only flags that begin with -O, -f, -m or --param= can be tuned";
+    let only = "only flags that begin with -O, -f, -m or --param= can be tuned, and some of nvcc's";
+    if is_nvcc(flag) {
+        return None;
+    }
     if let Some(level) = flag.strip_prefix("-O") {
         let known = matches!(level, "" | "0" | "1" | "2" | "3" | "s" | "z" | "g" | "fast");
         return (!known).then(|| format!("`{shown}` is no optimisation level"));
@@ -69,6 +72,17 @@ pub fn refusal(flag: &str) -> Option<String> {
         return (!fine).then(|| format!("`{shown}` wants the form --param=NAME=NUMBER"));
     }
     Some(format!("`{shown}` cannot be tuned: {only}"))
+}
+
+/// Flags of nvcc that change how a kernel is translated. A closed list: its other long options name files, programs and
+/// architectures.
+fn is_nvcc(flag: &str) -> bool {
+    match flag.split_once('=') {
+        None => matches!(flag, "--use_fast_math" | "--extra-device-vectorization"),
+        Some(("--ftz" | "--prec-div" | "--prec-sqrt" | "--fmad", value)) => matches!(value, "true" | "false"),
+        Some(("--maxrregcount", value)) => value.parse::<u8>().is_ok(),
+        Some(_) => false,
+    }
 }
 
 /// Reads a list of flags that candidates may choose from.
@@ -107,6 +121,10 @@ mod tests {
             "-mrecip=div,sqrt",
             "--param=max-unroll-times=4",
             "-fvect-cost-model=cheap",
+            "--use_fast_math",
+            "--ftz=true",
+            "--fmad=false",
+            "--maxrregcount=128",
         ] {
             assert_eq!(refusal(flag), None, "{flag}");
         }
@@ -130,6 +148,11 @@ mod tests {
             "-o",
             "-ox.so",
             "@file",
+            "--maxrregcount=many",
+            "--ftz=x",
+            "--keep",
+            "--compiler-options=-fplugin",
+            "--options-file=x",
             "-Wl,-init=f",
             "-Wa,--x",
             "-Wp,-DX",

@@ -49,7 +49,7 @@ fn read(root: &Table<'_>, errors: &mut Collector) -> Option<Problem> {
     let cost = sections::cost(root, errors);
     let reference = sections::reference(root, target, errors);
     let seed = sections::seed(root, target, errors);
-    let build = sections::build(root, errors);
+    let build = sections::build(root, target, errors);
     let tolerance = sections::tolerance(root, errors);
     let constraints = sections::constraints(root, errors);
     let held_out = sections::held_out(root, errors);

@@ -330,13 +330,13 @@ fn optional_strings(table: &Table<'_>, key: &str, errors: &mut Collector) -> Opt
     table.get(key).map_or(Some(Vec::new()), |item| item.strings(errors))
 }
 
-pub(super) fn build(root: &Table<'_>, errors: &mut Collector) -> Option<Build> {
+pub(super) fn build(root: &Table<'_>, target: Option<Target>, errors: &mut Collector) -> Option<Build> {
     let Some(table) = section(root, "build", &["flags", "link", "candidate_flags"], errors)? else {
-        return Some(Build {
-            flags: vec!["-O3".into(), "-march=native".into()],
-            link: vec!["-lm".into()],
-            candidate_flags: Vec::new(),
-        });
+        let (flags, link) = match target {
+            Some(Target::Cuda) => (vec!["-O3".into()], Vec::new()),
+            _ => (vec!["-O3".into(), "-march=native".into()], vec!["-lm".into()]),
+        };
+        return Some(Build { flags, link, candidate_flags: Vec::new() });
     };
     let (flags, link) = (optional_strings(&table, "flags", errors), optional_strings(&table, "link", errors));
     let candidate_flags = match table.get("candidate_flags") {

@@ -68,6 +68,24 @@ pub enum DeviceError {
     /// The deadline passed.
     #[error("no answer within {0:.1?}")]
     Deadline(Duration),
+    /// The device reports an error; the worker's context on it is lost.
+    #[error("{doing}: {text} ({name})")]
+    Gpu {
+        /// What was being done.
+        doing: String,
+        /// The driver's number.
+        code: u32,
+        /// Its name.
+        name: String,
+        /// What the driver says about it.
+        text: String,
+    },
+    /// A call did not return while its stream was held at the gate: it waits for the device.
+    #[error("a call waits for the device before it returns")]
+    Synchronises,
+    /// The supervisor's own work on the GPU failed.
+    #[error("the GPU refused the supervisor's work")]
+    Supervisor(#[from] crate::cuda::CudaError),
     /// The worker could not serve the request.
     #[error("{0}")]
     Refused(String),

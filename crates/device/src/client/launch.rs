@@ -3,6 +3,7 @@
 use super::error::{DeviceError, Ending};
 use crate::channel::Channel;
 use crate::control::Control;
+use crate::cuda::gpu::Gpu;
 use crate::worker::WorkerSpec;
 use kernelseek_sandbox::process::{self, BoundedCapture, OutputBounds, SpawnSpec, Waited};
 use rustix::fd::AsRawFd;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What runs in the worker's process.
@@ -50,6 +52,8 @@ pub struct Launch {
     pub cpus: Option<Vec<usize>>,
     /// Bytes of output after which it is killed.
     pub flood_limit: u64,
+    /// The GPU that the buffers lie on, for a worker whose calls run there.
+    pub gpu: Option<Rc<Gpu>>,
 }
 
 /// Bytes of each output stream that are kept.

@@ -6,17 +6,23 @@ mod launch;
 pub use error::{DeviceError, Ending, signal_name};
 pub use launch::{Launch, Program};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, HostArena};
 use crate::channel::{Channel, ChannelError};
 use crate::control::Control;
+use crate::cuda::arena::{Exported, GpuArena};
+use crate::cuda::gpu::Gpu;
 use crate::layout::ArenaLayout;
-use crate::protocol::{Entry, Plan, PlanTensor, Reply, Request, Status, VERSION};
+use crate::protocol::{Entry, Gate, Plan, PlanTensor, Reply, Request, Status, VERSION};
 use kernelseek_core::case::Case;
 use kernelseek_sandbox::control::Target;
 use kernelseek_sandbox::monitor::{Denial, Monitor};
 use kernelseek_sandbox::process::BoundedCapture;
 use kernelseek_sandbox::report::Layers;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
+
+/// How long a call may take to return while its stream is held. What takes longer waits for the device.
+const ENQUEUE_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What a worker's library offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,12 +40,42 @@ pub struct Offers {
 pub struct Answer {
     /// Status of each call.
     pub statuses: Vec<Status>,
-    /// From the opening of the gate to the worker's `done`, by the supervisor's clock. Zero without a gate.
+    /// From the opening of the gate to the worker's `done`, by the supervisor's clock. Zero without a gate. On a GPU `done`
+    /// is said once the whole device is idle.
     pub wall: Duration,
+    /// From the opening of the gate until the device was through with the call's stream, by the supervisor's clock; `None`
+    /// where no stream was held.
+    pub stream_wall: Option<Duration>,
     /// Duration of each call by the worker's clock. Advisory.
     pub inner: Vec<Duration>,
+    /// How long the host took to make each call, where that is something else than `inner`. Advisory.
+    pub host: Vec<Duration>,
+    /// From before the first call to after the last by the device's clock. Advisory.
+    pub span: Option<Duration>,
+    /// An error that the runtime library held after the calls.
+    pub pending: Option<String>,
     /// How long the worker's main thread was runnable but not running.
     pub waited: Duration,
+}
+
+/// How long a request took from the opening of its gate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Walls {
+    done: Duration,
+    stream: Option<Duration>,
+}
+
+/// One request.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Entry point.
+    pub entry: Entry,
+    /// Slots, in the order of the calls.
+    pub slots: &'a [u32],
+    /// What the calls wait for.
+    pub gate: Gate,
+    /// How long it may take.
+    pub deadline: Duration,
 }
 
 /// A worker process.
@@ -53,6 +89,8 @@ pub struct Worker {
     monitor: Option<Monitor>,
     layers: Option<Layers>,
     offers: Offers,
+    gpu: Option<Rc<Gpu>>,
+    exported: Option<Rc<Exported>>,
     arena: Option<Arena>,
     workspace_bytes: usize,
     sequence: u32,
@@ -77,6 +115,8 @@ impl Worker {
             monitor: None,
             layers: None,
             offers: Offers::default(),
+            gpu: launch.gpu.clone(),
+            exported: None,
             arena: None,
             workspace_bytes: 0,
             sequence: 0,
@@ -138,16 +178,39 @@ impl Worker {
     pub fn map(&mut self, case: &Case, slots: usize, deadline: Duration) -> Result<&mut Arena, DeviceError> {
         self.resume()?;
         self.arena = None;
-        let layout = ArenaLayout::new(case, slots);
-        let arena = Arena::new(layout.clone())?;
-        let plan = Box::new(plan(case, layout));
-        self.send(&Request::Map { plan }, &[arena.memory().fd()])?;
+        let arena = match self.gpu.clone() {
+            Some(gpu) => {
+                let layout = ArenaLayout::on_device(case, slots);
+                let exported = self.export(&gpu, layout.bytes)?;
+                let plan = Box::new(plan(case, layout.clone()));
+                self.send(&Request::Map { plan, cuda: Some(exported.handle()) }, &[])?;
+                Arena::Gpu(GpuArena::new(gpu, exported, layout))
+            }
+            None => {
+                let layout = ArenaLayout::new(case, slots);
+                let arena = HostArena::new(layout.clone())?;
+                let plan = Box::new(plan(case, layout));
+                self.send(&Request::Map { plan, cuda: None }, &[arena.memory().fd()])?;
+                Arena::Host(arena)
+            }
+        };
         match self.receive(deadline)? {
             Reply::Mapped { workspace_bytes } => self.workspace_bytes = workspace_bytes,
             other => return Err(DeviceError::unexpected("mapped", &other)),
         }
         self.halt()?;
         Ok(self.arena.insert(arena))
+    }
+
+    /// Exported memory of at least `bytes`: what this worker has, or fresh memory if that is too small.
+    fn export(&mut self, gpu: &Gpu, bytes: usize) -> Result<Rc<Exported>, DeviceError> {
+        if let Some(exported) = self.exported.as_ref().filter(|e| e.len() >= bytes) {
+            return Ok(exported.clone());
+        }
+        self.exported = None;
+        let exported = Rc::new(Exported::new(gpu, bytes)?);
+        self.exported = Some(exported.clone());
+        Ok(exported)
     }
 
     /// The arena, if one is mapped.
@@ -186,34 +249,64 @@ impl Worker {
         self.process.output()
     }
 
-    /// Calls `entry` once for each slot and measures the whole request by the supervisor's clock.
-    ///
-    /// The worker is stopped the moment it says `done`; `at_return` runs then, before the worker can do anything
-    /// else, and again (with `true`) after it had time to settle: a difference between the two is deferred work.
+    /// Whether the worker is stopped between requests and timed through a gate.
+    #[must_use]
+    pub const fn halts(&self) -> bool {
+        self.halts
+    }
+    /// Whether the calls run on a GPU.
+    #[must_use]
+    pub const fn on_gpu(&self) -> bool {
+        self.gpu.is_some()
+    }
+
+    /// Calls `entry` once for each slot, behind the host's gate if this worker has one; see [`Self::ask`].
     ///
     /// # Errors
-    /// When the worker dies, misses the deadline, or answers nonsense.
+    /// As [`Self::ask`].
     pub fn call(
         &mut self,
         entry: Entry,
         slots: &[u32],
         deadline: Duration,
+        at_return: impl FnMut(&Arena, bool),
+    ) -> Result<Answer, DeviceError> {
+        let gate = if self.halts { Gate::Host } else { Gate::None };
+        self.ask(&Asked { entry, slots, gate, deadline }, |_| Ok(()), at_return)
+    }
+
+    /// Calls an entry point once for each slot and measures the whole request by the supervisor's clock.
+    ///
+    /// `load` writes the slots: before the worker hears of the request, or, where the stream is held at the gate, once all
+    /// calls have been made, so that nothing that ran ahead of the gate has seen the inputs. The worker is stopped the
+    /// moment it says `done`; `at_return` runs then, before the worker can do anything else, and again (with `true`) after it
+    /// had time to settle: a difference between the two is deferred work.
+    ///
+    /// # Errors
+    /// When the worker dies, misses the deadline, or answers nonsense.
+    pub fn ask(
+        &mut self,
+        asked: &Asked<'_>,
+        mut load: impl FnMut(&mut Arena) -> Result<(), DeviceError>,
         mut at_return: impl FnMut(&Arena, bool),
     ) -> Result<Answer, DeviceError> {
-        let gate = self.halts;
+        let &Asked { entry, slots, gate, deadline } = asked;
         self.sequence += 1;
         let sequence = self.sequence;
+        if !gate.is_on_stream() {
+            self.load_slots(&mut load)?;
+        }
         self.resume()?;
         self.send(&Request::Call { sequence, entry, slots: slots.to_vec(), gate }, &[])?;
-        let mut wall = Duration::ZERO;
+        let mut walls = Walls::default();
         let mut waited = Duration::ZERO;
-        if gate {
-            match self.receive(deadline)? {
-                Reply::Armed { sequence: s } if s == sequence => {}
-                other => return Err(DeviceError::unexpected("armed", &other)),
+        if gate != Gate::None {
+            self.await_armed(sequence, gate, deadline)?;
+            if gate.is_on_stream() {
+                self.load_slots(&mut load)?;
             }
             let waited_before = crate::topology::run_queue_wait(self.target.pid());
-            wall = self.pass_gate(sequence, deadline)?;
+            walls = self.pass_gate(sequence, deadline)?;
             self.halt()?;
             waited = crate::topology::run_queue_wait(self.target.pid()).saturating_sub(waited_before);
             if let Some(arena) = &self.arena {
@@ -221,19 +314,60 @@ impl Worker {
             }
             self.resume()?;
         }
-        let (statuses, nanos) = match self.receive(deadline)? {
-            Reply::Done { sequence: s, statuses, nanos }
+        let mut answer = match self.receive(deadline)? {
+            Reply::Done { sequence: s, statuses, nanos, host_nanos, span_nanos, pending }
                 if s == sequence && statuses.len() == slots.len() =>
             {
-                (statuses, nanos)
+                let durations = |all: Vec<u64>| all.into_iter().map(Duration::from_nanos).collect();
+                Answer {
+                    statuses,
+                    wall: walls.done,
+                    stream_wall: walls.stream,
+                    inner: durations(nanos),
+                    host: durations(host_nanos),
+                    span: span_nanos.map(Duration::from_nanos),
+                    pending,
+                    waited,
+                }
             }
             other => return Err(DeviceError::unexpected("done", &other)),
         };
+        // Said by the worker, shown to people: short and of one line.
+        answer.pending =
+            answer.pending.map(|text| text.chars().filter(|c| !c.is_control()).take(160).collect());
         self.halt()?;
         if let Some(arena) = &self.arena {
             at_return(arena, true);
         }
-        Ok(Answer { statuses, wall, inner: nanos.into_iter().map(Duration::from_nanos).collect(), waited })
+        Ok(answer)
+    }
+
+    fn load_slots(
+        &mut self,
+        load: &mut impl FnMut(&mut Arena) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.arena.as_mut().map_or(Ok(()), load)
+    }
+
+    /// Waits until the worker stands at the gate. A call that waits for what the gate holds back never would: then the gate
+    /// is opened, and what comes out is good for nothing.
+    fn await_armed(&mut self, sequence: u32, gate: Gate, deadline: Duration) -> Result<(), DeviceError> {
+        let patience = if gate.is_on_stream() { deadline.min(ENQUEUE_PATIENCE) } else { deadline };
+        match self.receive(patience) {
+            Ok(Reply::Armed { sequence: s }) if s == sequence => Ok(()),
+            Ok(other) => Err(DeviceError::unexpected("armed", &other)),
+            Err(DeviceError::Deadline(_)) if gate.is_on_stream() => {
+                self.control.page().open(sequence);
+                match self.receive(deadline)? {
+                    Reply::Armed { sequence: s } if s == sequence => {}
+                    other => return Err(DeviceError::unexpected("armed", &other)),
+                }
+                self.receive(deadline)?;
+                self.halt()?;
+                Err(DeviceError::Synchronises)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Lets the worker run without a request for `window` and says how much processor time it used: work that a
@@ -251,23 +385,27 @@ impl Worker {
         Ok(after.saturating_sub(before))
     }
 
-    fn pass_gate(&mut self, sequence: u32, deadline: Duration) -> Result<Duration, DeviceError> {
+    fn pass_gate(&mut self, sequence: u32, deadline: Duration) -> Result<Walls, DeviceError> {
         match self.spin_for(sequence, deadline)? {
-            Some(wall) => Ok(wall),
+            Some(walls) => Ok(walls),
             None => Err(self.died()),
         }
     }
 
     /// Opens the gate and waits for `done`; `None` when the worker is gone.
-    fn spin_for(&self, sequence: u32, deadline: Duration) -> Result<Option<Duration>, DeviceError> {
+    fn spin_for(&self, sequence: u32, deadline: Duration) -> Result<Option<Walls>, DeviceError> {
         let page = self.control.page();
         let start = Instant::now();
         page.open(sequence);
         let mut looked = start;
         let mut turns = 0u32;
+        let mut stream = None;
         loop {
+            if stream.is_none() && page.stream_finished() == sequence {
+                stream = Some(start.elapsed());
+            }
             if page.finished() == sequence {
-                return Ok(Some(start.elapsed()));
+                return Ok(Some(Walls { done: start.elapsed(), stream }));
             }
             if self.spin {
                 std::hint::spin_loop();
@@ -304,6 +442,9 @@ impl Worker {
     fn receive(&mut self, deadline: Duration) -> Result<Reply, DeviceError> {
         match self.channel.receive::<Reply>(Some(deadline)) {
             Ok(Reply::Failed { message }) => Err(DeviceError::Refused(message)),
+            Ok(Reply::DeviceFailed { doing, code, name, text }) => {
+                Err(DeviceError::Gpu { doing, code, name, text })
+            }
             Ok(reply) => Ok(reply),
             Err(e) => Err(self.explain(e)),
         }
@@ -348,7 +489,7 @@ impl Worker {
 }
 
 /// The plan that tells a worker how to build the call structs of `case`.
-fn plan(case: &Case, layout: ArenaLayout) -> Plan {
+pub(crate) fn plan(case: &Case, layout: ArenaLayout) -> Plan {
     let tensors = case
         .tensors
         .iter()

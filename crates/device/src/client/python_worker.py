@@ -20,7 +20,7 @@ try:
 except ImportError:
     numpy = None
 
-VERSION = 1
+VERSION = 2
 # code -> (name, bytes, numpy name, memoryview format)
 DTYPES = {
     1: ("f64", 8, "float64", "d"),
@@ -220,7 +220,7 @@ class CudaArena:
         if self.opened is not None and self.opened[0] == handle:
             return
         self.release()
-        ordinal = self.driver.ordinal(cuda["device"])
+        ordinal = self.driver.ordinal(cuda.get("device", 0))
         address = self.driver.open(ordinal, handle)
         self.opened = (handle, address, int(cuda["bytes"]))
         self.device = f"cuda:{ordinal}"

@@ -19,6 +19,34 @@ pub fn present() -> bool {
     })
 }
 
+/// What the driver reads while it starts and works, beside the usual library folders: where it lies itself, and what the
+/// kernel says about its devices.
+#[must_use]
+pub fn driver_reads() -> Vec<std::path::PathBuf> {
+    let mut reads: Vec<std::path::PathBuf> = [
+        "/etc/nvidia",
+        "/usr/share/nvidia",
+        "/sys/bus/pci",
+        "/sys/devices",
+        "/sys/module",
+        "/proc/driver/nvidia",
+    ]
+    .map(Into::into)
+    .to_vec();
+    if present() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let folders = maps
+            .lines()
+            .filter_map(|line| line.split_once('/').map(|(_, rest)| format!("/{rest}")))
+            .filter(|path| path.contains("libcuda.so"))
+            .filter_map(|path| std::path::Path::new(&path).parent().map(std::path::Path::to_owned));
+        reads.extend(folders);
+    }
+    reads.sort();
+    reads.dedup();
+    reads
+}
+
 /// What identifies a GPU and what code for it must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuIdentity {

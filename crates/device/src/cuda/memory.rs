@@ -16,6 +16,7 @@ pub type Address = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IpcHandle {
     /// The driver's 64 bytes, in two halves because that is as long as arrays are serialised.
+    #[serde(rename = "handle")]
     pub halves: [[u8; 32]; 2],
     /// Bytes of the allocation.
     pub bytes: usize,

@@ -6,12 +6,12 @@ use std::ffi::{CStr, CString, c_void};
 
 /// `ks_status NAME(const NAME_call *)`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Function(unsafe extern "C" fn(*const c_void) -> i32);
+pub(crate) struct Function(unsafe extern "C" fn(*const c_void) -> i32);
 
 impl Function {
     /// Makes the call.
     #[expect(unsafe_code, reason = "foreign call")]
-    pub(super) fn call(self, call: &CallStruct) -> i32 {
+    pub(crate) fn call(self, call: &CallStruct) -> i32 {
         // SAFETY: the struct is complete and its buffers are mapped. What the foreign code does is beyond Rust's
         // rules; that is why it runs in a process of its own.
         unsafe { (self.0)(call.as_ptr()) }
@@ -20,12 +20,12 @@ impl Function {
 
 /// `size_t NAME_workspace(const NAME_call *)`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WorkspaceFunction(unsafe extern "C" fn(*const c_void) -> usize);
+pub(crate) struct WorkspaceFunction(unsafe extern "C" fn(*const c_void) -> usize);
 
 impl WorkspaceFunction {
     /// Asks for the size in bytes.
     #[expect(unsafe_code, reason = "foreign call")]
-    pub(super) fn call(self, call: &CallStruct) -> usize {
+    pub(crate) fn call(self, call: &CallStruct) -> usize {
         // SAFETY: as for `Function::call`.
         unsafe { (self.0)(call.as_ptr()) }
     }
@@ -33,17 +33,17 @@ impl WorkspaceFunction {
 
 /// A library loaded for the life of the process.
 #[derive(Debug)]
-pub(super) struct Library {
+pub(crate) struct Library {
     main: Function,
-    pub(super) workspace: Option<WorkspaceFunction>,
-    pub(super) prepare: Option<Function>,
-    pub(super) model: Option<Function>,
+    pub(crate) workspace: Option<WorkspaceFunction>,
+    pub(crate) prepare: Option<Function>,
+    pub(crate) model: Option<Function>,
 }
 
 impl Library {
     /// Loads `path` and looks the entry points up. The library's constructors run here.
     #[expect(unsafe_code, reason = "dlopen and casts of dlsym results")]
-    pub(super) fn open(path: &str, entry: &str, model: Option<&str>) -> Result<Self, String> {
+    pub(crate) fn open(path: &str, entry: &str, model: Option<&str>) -> Result<Self, String> {
         let c_path = CString::new(path).map_err(|_| "the library's path holds a NUL byte")?;
         // SAFETY: a NUL-terminated path. Loading runs foreign code: see `Function::call`.
         let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -77,7 +77,7 @@ impl Library {
     }
 
     /// The function behind `entry`.
-    pub(super) fn entry(&self, entry: Entry) -> Result<Function, String> {
+    pub(crate) fn entry(&self, entry: Entry) -> Result<Function, String> {
         match entry {
             Entry::Main => Ok(self.main),
             Entry::Prepare => self.prepare.ok_or_else(|| "the library has no prepare entry".to_owned()),

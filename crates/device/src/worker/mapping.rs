@@ -1,8 +1,10 @@
 //! The arena mapped into the worker, and the call structs built over it.
 
+use super::cuda::Gpu;
 use super::fault::FaultRegion;
 use super::library::Library;
 use crate::control::ControlPage;
+use crate::cuda::memory::DeviceMemory;
 use crate::layout::{GUARD, PAGE};
 use crate::protocol::Plan;
 use kernelseek_core::case::{AttributeValue, MAX_RANK};
@@ -33,18 +35,18 @@ pub(super) fn map_control(fd: &OwnedFd) -> Result<&'static ControlPage, rustix::
 
 /// One call struct. 8-byte aligned by being made of words.
 #[derive(Debug)]
-pub(super) struct CallStruct {
+pub(crate) struct CallStruct {
     words: Vec<u64>,
 }
 
 impl CallStruct {
-    pub(super) fn as_ptr(&self) -> *const c_void {
+    pub(crate) fn as_ptr(&self) -> *const c_void {
         self.words.as_ptr().cast()
     }
-    fn put_u64(&mut self, offset: usize, value: u64) {
+    pub(crate) fn put_u64(&mut self, offset: usize, value: u64) {
         self.words[offset / 8] = value;
     }
-    fn put_u32_pair(&mut self, offset: usize, low: u32, high: u32) {
+    pub(crate) fn put_u32_pair(&mut self, offset: usize, low: u32, high: u32) {
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&low.to_ne_bytes());
         bytes[4..].copy_from_slice(&high.to_ne_bytes());
@@ -86,7 +88,23 @@ pub(super) struct Mapping {
     regions: Vec<FaultRegion>,
     // Held for their destructors.
     _maps: Vec<Anonymous>,
-    workspace: Option<Anonymous>,
+    workspace: Option<Workspace>,
+}
+
+/// Scratch memory of the calls. Held for its destructor.
+#[derive(Debug)]
+enum Workspace {
+    Host(Anonymous),
+    Device(DeviceMemory),
+}
+
+impl Workspace {
+    fn address(&self) -> u64 {
+        match self {
+            Self::Host(memory) => memory.base as u64,
+            Self::Device(memory) => memory.address(),
+        }
+    }
 }
 
 impl Mapping {
@@ -121,18 +139,46 @@ impl Mapping {
         Ok(Self { calls, layout, regions, _maps: maps, workspace: None })
     }
 
+    /// Builds one call struct a slot over an arena in device memory that begins at `base`.
+    pub(super) fn on_device(plan: &Plan, base: u64, gpu: &Gpu) -> Result<Self, String> {
+        let layout = CallLayout::new(plan.tensors.len(), plan.attributes.len());
+        let address = |region: &crate::layout::Region| base as usize + region.offset + region.data;
+        let calls = plan
+            .layout
+            .regions
+            .iter()
+            .map(|regions| {
+                let row: Vec<usize> = regions.iter().map(address).collect();
+                let mut call = build_call(plan, &layout, &row)?;
+                call.put_u64(layout.stream, gpu.stream().as_ptr() as u64);
+                Ok(call)
+            })
+            .collect::<Result<_, String>>()?;
+        Ok(Self { calls, layout, regions: Vec::new(), _maps: Vec::new(), workspace: None })
+    }
+
     /// Asks the library how much workspace its calls want, allocates the largest answer zeroed and hands it to
     /// every call. It is never touched again.
-    pub(super) fn provide_workspace(&mut self, library: &Library) -> Result<usize, String> {
+    pub(super) fn provide_workspace(
+        &mut self,
+        library: &Library,
+        gpu: Option<&Gpu>,
+    ) -> Result<usize, String> {
         let Some(ask) = library.workspace else { return Ok(0) };
         let bytes = self.calls.iter().map(|c| ask.call(c)).max().unwrap_or(0);
         if bytes == 0 {
             return Ok(0);
         }
-        let workspace = Anonymous::new(bytes.next_multiple_of(PAGE), ProtFlags::READ | ProtFlags::WRITE)
-            .map_err(|e| format!("a workspace of {bytes} bytes was refused: {e}"))?;
+        let refused = |e: &dyn std::fmt::Display| format!("a workspace of {bytes} bytes was refused: {e}");
+        let workspace = match gpu {
+            None => Workspace::Host(
+                Anonymous::new(bytes.next_multiple_of(PAGE), ProtFlags::READ | ProtFlags::WRITE)
+                    .map_err(|e| refused(&e))?,
+            ),
+            Some(gpu) => Workspace::Device(gpu.zeroed(bytes).map_err(|e| refused(&e))?),
+        };
         for call in &mut self.calls {
-            call.put_u64(self.layout.workspace, workspace.base as u64);
+            call.put_u64(self.layout.workspace, workspace.address());
             call.put_u64(self.layout.workspace_bytes, bytes as u64);
         }
         self.workspace = Some(workspace);
@@ -166,7 +212,12 @@ fn map_over(fd: &OwnedFd, address: usize, bytes: usize, offset: usize) -> Result
     Ok(())
 }
 
-fn build_call(plan: &Plan, layout: &CallLayout, addresses: &[usize]) -> Result<CallStruct, String> {
+/// The call struct of one slot whose storages' data lie at `addresses`.
+pub(crate) fn build_call(
+    plan: &Plan,
+    layout: &CallLayout,
+    addresses: &[usize],
+) -> Result<CallStruct, String> {
     let mut call = CallStruct { words: vec![0; layout.size.div_ceil(8)] };
     call.put_u32_pair(0, layout.size as u32, ABI);
     for (tensor, &at) in plan.tensors.iter().zip(&layout.tensors) {

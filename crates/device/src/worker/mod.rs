@@ -1,13 +1,16 @@
 //! The worker: a process that loads one library, maps the supervisor's buffers, makes the calls it is told to
 //! make, and acknowledges them. It knows no seed, no expected value, no phase and no scenario.
 
+mod cuda;
 mod fault;
-mod library;
-mod mapping;
+pub(crate) mod library;
+pub(crate) mod mapping;
 
 use crate::channel::{Channel, ChannelError};
 use crate::control::ControlPage;
-use crate::protocol::{Entry, Reply, Request, Status, VERSION};
+use crate::cuda::memory::IpcHandle;
+use crate::protocol::{Entry, Gate, Reply, Request, Status, VERSION};
+use cuda::{Called, Gpu};
 use kernelseek_sandbox::limits::Limits;
 use kernelseek_sandbox::lockdown::LockdownSpec;
 use kernelseek_sandbox::namespaces::NamespaceSpec;
@@ -32,6 +35,9 @@ pub struct WorkerSpec {
     pub limits: Limits,
     /// Whether another core is left to the supervisor, so that waiting at the gate may spin.
     pub spin: bool,
+    /// Whether the calls run on the first GPU that the environment shows.
+    #[serde(default)]
+    pub cuda: bool,
 }
 
 /// Why the worker had to leave.
@@ -46,6 +52,9 @@ pub enum WorkerError {
     /// The control page could not be mapped.
     #[error("the control page could not be mapped")]
     Control(#[source] rustix::io::Errno),
+    /// The GPU could not be opened.
+    #[error("the GPU could not be opened")]
+    Gpu(#[from] crate::cuda::CudaError),
 }
 
 /// Runs a worker on descriptors that the supervisor left open for it; see [`run`].
@@ -75,7 +84,7 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
     let rlimits = kernelseek_sandbox::limits::apply(&spec.limits);
     let world = NamespaceSpec {
         read: spec.read.clone(),
-        devices: false,
+        devices: spec.cuda,
         private_proc: true,
         enabled: spec.namespaces,
     };
@@ -85,7 +94,9 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
     })?;
     let page = mapping::map_control(control).map_err(WorkerError::Control)?;
     fault::install(page);
-    let mut state = State { spec, page, library: None, mapping: None };
+    // Before the lockdown: the driver does not start behind it.
+    let gpu = if spec.cuda { Some(open_gpu(page, &channel)?) } else { None };
+    let mut state = State { spec, page, gpu, library: None, mapping: None };
     loop {
         let request = match channel.receive::<Request>(None) {
             Ok(Request::Bye) | Err(ChannelError::Closed) => return Ok(()),
@@ -95,7 +106,8 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
         if let Request::Load { .. } = request {
             let (mut layers, mut listener) = (None, None);
             if spec.lockdown {
-                let rules = LockdownSpec { read: spec.read.clone(), threads_allowed: true, devices: false };
+                let rules =
+                    LockdownSpec { read: spec.read.clone(), threads_allowed: true, devices: spec.cuda };
                 let lockdown = kernelseek_sandbox::lockdown::apply(&rules)?;
                 layers = Some(Box::new(Layers::of(&namespaces, rlimits.clone(), &lockdown)));
                 listener = lockdown.listener;
@@ -108,9 +120,20 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
     }
 }
 
+/// Opens the GPU; the supervisor is told why it cannot be.
+fn open_gpu(page: &'static ControlPage, channel: &Channel) -> Result<Gpu, WorkerError> {
+    Gpu::open(page).map_err(|error| {
+        // Nobody hears it if this fails, and the process ends all the same.
+        let _ =
+            channel.send(&Reply::Failed { message: format!("the GPU could not be opened: {error}") }, &[]);
+        WorkerError::Gpu(error)
+    })
+}
+
 struct State<'a> {
     spec: &'a WorkerSpec,
     page: &'static ControlPage,
+    gpu: Option<Gpu>,
     library: Option<Library>,
     mapping: Option<Mapping>,
 }
@@ -121,7 +144,7 @@ impl State<'_> {
             Request::Load { version, artifact, entry, model } => {
                 self.load(version, &artifact, &entry, model.as_deref())
             }
-            Request::Map { plan } => self.map(&plan, channel),
+            Request::Map { plan, cuda } => self.map(&plan, cuda.as_ref(), channel),
             Request::Call { sequence, entry, slots, gate } => {
                 self.call(sequence, entry, &slots, gate, channel)
             }
@@ -150,13 +173,28 @@ impl State<'_> {
         Ok(reply)
     }
 
-    fn map(&mut self, plan: &crate::protocol::Plan, channel: &mut Channel) -> Result<Reply, String> {
-        let fd = channel.take_fd().ok_or("no arena descriptor came with the plan")?;
+    fn map(
+        &mut self,
+        plan: &crate::protocol::Plan,
+        cuda: Option<&IpcHandle>,
+        channel: &mut Channel,
+    ) -> Result<Reply, String> {
         fault::forget_regions();
         self.mapping = None;
-        let mut mapping = Mapping::new(plan, &fd)?;
+        let mut mapping = match (&mut self.gpu, cuda) {
+            (Some(gpu), Some(handle)) => {
+                let base = gpu
+                    .arena(handle)
+                    .map_err(|e| format!("the supervisor's buffers could not be opened: {e}"))?;
+                Mapping::on_device(plan, base, gpu)?
+            }
+            _ => {
+                let fd = channel.take_fd().ok_or("no arena descriptor came with the plan")?;
+                Mapping::new(plan, &fd)?
+            }
+        };
         let library = self.library.as_ref().ok_or("nothing is loaded")?;
-        let workspace_bytes = mapping.provide_workspace(library)?;
+        let workspace_bytes = mapping.provide_workspace(library, self.gpu.as_ref())?;
         fault::remember_regions(mapping.regions());
         self.mapping = Some(mapping);
         Ok(Reply::Mapped { workspace_bytes })
@@ -167,7 +205,7 @@ impl State<'_> {
         sequence: u32,
         entry: Entry,
         slots: &[u32],
-        gate: bool,
+        gate: Gate,
         channel: &Channel,
     ) -> Result<Reply, String> {
         let library = self.library.as_ref().ok_or("nothing is loaded")?;
@@ -177,27 +215,77 @@ impl State<'_> {
             .iter()
             .map(|&slot| mapping.call(slot as usize).ok_or_else(|| format!("there is no slot {slot}")))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut ends = Vec::with_capacity(calls.len() + 1);
-        let mut codes = vec![0; calls.len()];
-        if gate {
-            channel.send(&Reply::Armed { sequence }, &[]).map_err(|e| e.to_string())?;
-            while self.page.opened() != sequence {
-                if self.spec.spin {
+        let (page, spin) = (self.page, self.spec.spin);
+        let armed = || channel.send(&Reply::Armed { sequence }, &[]).map_err(|e| e.to_string());
+        let wait = || {
+            armed()?;
+            while page.opened() != sequence {
+                if spin {
                     std::hint::spin_loop();
                 } else {
                     std::thread::yield_now();
                 }
             }
+            Ok(())
+        };
+        let called = match &mut self.gpu {
+            None => {
+                if gate != Gate::None {
+                    wait()?;
+                }
+                on_the_host(function, &calls, || {
+                    if gate != Gate::None {
+                        page.finish(sequence);
+                    }
+                })
+            }
+            Some(gpu) => {
+                let outcome = match gate {
+                    Gate::None => gpu.plainly(function, &calls),
+                    Gate::Host => gpu.by_the_host(function, &calls, wait)?,
+                    Gate::Stream | Gate::Graph => {
+                        gpu.behind_the_gate(function, &calls, sequence, gate, armed)?
+                    }
+                };
+                match outcome {
+                    Ok(called) => called,
+                    Err(fault) => {
+                        // The supervisor may be watching the page rather than the socket.
+                        page.finish(sequence);
+                        return Ok(fault.reply());
+                    }
+                }
+            }
+        };
+        if gate != Gate::None && self.gpu.is_some() {
+            page.finish(sequence);
         }
-        ends.push(Instant::now());
-        for (call, code) in calls.iter().zip(&mut codes) {
-            *code = function.call(call);
-            ends.push(Instant::now());
-        }
-        if gate {
-            self.page.finish(sequence);
-        }
-        let nanos = ends.windows(2).map(|w| w[1].saturating_duration_since(w[0]).as_nanos() as u64).collect();
-        Ok(Reply::Done { sequence, statuses: codes.into_iter().map(Status::from_code).collect(), nanos })
+        let pending = self.gpu.as_ref().and_then(|_| cuda::pending_error());
+        Ok(Reply::Done {
+            sequence,
+            statuses: called.codes.into_iter().map(Status::from_code).collect(),
+            nanos: called.nanos,
+            host_nanos: called.host_nanos,
+            span_nanos: called.span_nanos,
+            pending,
+        })
     }
+}
+
+/// Makes the calls of a request on the CPU; `finished` runs the moment the last has returned.
+fn on_the_host(
+    function: library::Function,
+    calls: &[&mapping::CallStruct],
+    finished: impl FnOnce(),
+) -> Called {
+    let mut ends = Vec::with_capacity(calls.len() + 1);
+    let mut codes = vec![0; calls.len()];
+    ends.push(Instant::now());
+    for (call, code) in calls.iter().zip(&mut codes) {
+        *code = function.call(call);
+        ends.push(Instant::now());
+    }
+    finished();
+    let nanos = ends.windows(2).map(|w| w[1].saturating_duration_since(w[0]).as_nanos() as u64).collect();
+    Called { codes, nanos, ..Called::default() }
 }

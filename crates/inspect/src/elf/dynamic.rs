@@ -5,6 +5,7 @@ use object::read::elf::{Dyn, GnuHashTable, HashTable, ProgramHeader, Sym};
 use object::{Endianness, StringTable};
 
 use super::image::Image;
+use super::registration::{self, Registration};
 use super::versions::Versions;
 use super::{Export, ExportKind, Header, Import, InspectError, Machine, text};
 
@@ -22,6 +23,7 @@ pub(super) struct Dynamic {
     pub(super) fini_array: u64,
     pub(super) text_relocations: bool,
     pub(super) irelative: bool,
+    pub(super) registration: Registration,
 }
 
 /// Addresses and sizes of the tables.
@@ -80,6 +82,11 @@ pub(super) fn read(image: &Image<'_>, machine: Machine) -> Result<Dynamic, Inspe
     for (index, symbol) in symbols.iter().enumerate().skip(1) {
         sort_symbol(image.endian, symbol, index, strings, &versions, &mut out)?;
     }
+    out.registration = registration::read(image, machine, &relocations, |index| {
+        symbols
+            .get(index as usize)
+            .is_some_and(|s| s.name(image.endian, strings).is_ok_and(|name| name == registration::FUNCTION))
+    });
     Ok(out)
 }
 

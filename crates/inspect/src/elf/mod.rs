@@ -7,6 +7,7 @@ mod code;
 mod device_code;
 mod dynamic;
 mod image;
+mod registration;
 mod versions;
 mod x86;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use code::RawSyscalls;
 pub use device_code::DeviceCode;
 use image::Image;
+pub use registration::{Registration, Wrapper};
 
 /// Header type of every file this crate reads: 64-bit, either byte order.
 pub(crate) type Header = elf::FileHeader64<Endianness>;
@@ -176,6 +178,8 @@ pub struct ElfFacts {
     pub raw_syscalls: RawSyscalls,
     /// Embedded GPU code.
     pub device_code: DeviceCode,
+    /// Who hands GPU code to the CUDA runtime.
+    pub registration: Registration,
     /// Build id, hexadecimal.
     pub build_id: Option<String>,
     /// Sections, in file order; empty if the section table is missing or broken.
@@ -240,6 +244,7 @@ pub fn facts(bytes: &[u8]) -> Result<ElfFacts, InspectError> {
         writable_code: writable_code(&image),
         raw_syscalls: code::raw_syscalls(&image, machine),
         device_code: device_code::find(bytes, endian, machine, &sections),
+        registration: dynamic.registration,
         build_id: build_id(&image),
         sections,
     })
@@ -288,6 +293,32 @@ fn sections(header: &Header, endian: Endianness, bytes: &[u8]) -> Vec<Section> {
             name: table.section_name(endian, s).map(text).unwrap_or_default(),
             size: s.sh_size(endian),
             executable: s.sh_flags(endian).contains(elf::SHF_EXECINSTR),
+        })
+        .collect()
+}
+
+/// Where a section lies in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SectionPlace {
+    pub(crate) name: String,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// The sections that have bytes in the file; none if there is no readable table.
+pub(crate) fn section_places(bytes: &[u8]) -> Vec<SectionPlace> {
+    let Ok(header) = Header::parse(bytes) else { return Vec::new() };
+    let Ok(endian) = header.endian() else { return Vec::new() };
+    let Ok(table) = header.sections(endian, bytes) else { return Vec::new() };
+    table
+        .iter()
+        .filter_map(|s| {
+            let (offset, size) = s.file_range(endian)?;
+            Some(SectionPlace {
+                name: table.section_name(endian, s).map(text).unwrap_or_default(),
+                offset,
+                size,
+            })
         })
         .collect()
 }

@@ -3,9 +3,10 @@
 use super::Refusal;
 use crate::pattern;
 
-struct Group {
-    names: &'static [&'static str],
-    refusal: Refusal,
+/// Names that are refused for one reason.
+pub(super) struct Group {
+    pub(super) names: &'static [&'static str],
+    pub(super) refusal: Refusal,
 }
 
 const INLINE: &str = "remove the call";
@@ -323,27 +324,29 @@ const IMPORTS: &[Group] = &[
             next: "write the computation, or let the problem allow it with constraints.allow_imports",
         },
     },
-    Group {
-        names: &[
-            "cu[A-Z]*",
-            "cuda[A-Z]*",
-            "__cuda[A-Z]*",
-            "cublas*",
-            "cudnn*",
-            "cusolver*",
-            "cusparse*",
-            "cufft*",
-            "curand*",
-            "nvrtc*",
-            "nvJit*",
-            "nvml[A-Z]*",
-            "nccl[A-Z]*",
-            "hip[A-Z]*",
-            "cl[A-Z]*",
-        ],
-        refusal: Refusal { reason: "uses a GPU", next: "build for the cpu target without it" },
-    },
 ];
+
+/// What only the `cpu` target refuses; the `cuda` target has a list of its own.
+const CPU: &[Group] = &[Group {
+    names: &[
+        "cu[A-Z]*",
+        "cuda[A-Z]*",
+        "__cuda[A-Z]*",
+        "cublas*",
+        "cudnn*",
+        "cusolver*",
+        "cusparse*",
+        "cufft*",
+        "curand*",
+        "nvrtc*",
+        "nvJit*",
+        "nvml[A-Z]*",
+        "nccl[A-Z]*",
+        "hip[A-Z]*",
+        "cl[A-Z]*",
+    ],
+    refusal: Refusal { reason: "uses a GPU", next: "build for the cpu target without it" },
+}];
 
 /// Header patterns, lower case: other people's kernels.
 pub(super) const HEADERS: &[&str] = &[
@@ -358,6 +361,11 @@ pub(super) const HEADERS: &[&str] = &[
     "cusolver*",
     "cufft*",
     "nvrtc*",
+    "nvjitlink*",
+    "nvptxcompiler*",
+    "nvfatbin*",
+    "cutensor*",
+    "nccl*",
     "mkl.h",
     "mkl_*",
     "mkl/*",
@@ -377,7 +385,16 @@ pub(super) const HEADERS: &[&str] = &[
     "tbb/*",
 ];
 
-/// The refusal of an import, if it is refused by name.
+/// The refusal of an import whatever the target, if it is refused by name.
 pub(super) fn import(name: &str) -> Option<Refusal> {
-    IMPORTS.iter().find(|g| pattern::first_match(g.names, name).is_some()).map(|g| g.refusal)
+    of(IMPORTS, name)
+}
+
+/// The refusal of an import by the `cpu` target alone.
+pub(super) fn cpu(name: &str) -> Option<Refusal> {
+    of(CPU, name)
+}
+
+pub(super) fn of(groups: &[Group], name: &str) -> Option<Refusal> {
+    groups.iter().find(|g| pattern::first_match(g.names, name).is_some()).map(|g| g.refusal)
 }

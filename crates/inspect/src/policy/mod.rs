@@ -1,7 +1,10 @@
 //! What a candidate may contain: the built-in lists of a target, plus what the problem adds.
 
+mod cuda;
 mod denied;
 mod runtime;
+
+use kernelseek_core::problem::Target;
 
 use crate::pattern;
 
@@ -28,6 +31,9 @@ pub enum ImportRule {
 /// The rules of one target and one problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
+    target: Target,
+    archs: Vec<String>,
+    allow_ptx: bool,
     entry_points: Vec<String>,
     allow_imports: Vec<String>,
     allow_needed: Vec<String>,
@@ -39,6 +45,78 @@ impl Policy {
     #[must_use]
     pub fn cpu(entry_point: &str) -> Self {
         Self { entry_points: vec![entry_point.to_owned()], ..Self::default() }
+    }
+
+    /// The rules of the `cuda` target for a library that must export the C function `entry_point`.
+    #[must_use]
+    pub fn cuda(entry_point: &str) -> Self {
+        Self { target: Target::Cuda, ..Self::cpu(entry_point) }
+    }
+
+    /// Names the architectures (`sm_90a`) that the build asked for; GPU code for any other is refused. Without one, any
+    /// architecture passes.
+    #[must_use]
+    pub fn archs<S: Into<String>>(mut self, archs: impl IntoIterator<Item = S>) -> Self {
+        self.archs.extend(archs.into_iter().map(Into::into));
+        self
+    }
+
+    /// Takes from the compiler's own command line what it was asked to emit: architectures, and PTX where a `code` names a
+    /// virtual one.
+    #[must_use]
+    pub fn emitted_by<S: AsRef<str>>(mut self, argv: impl IntoIterator<Item = S>) -> Self {
+        for argument in argv {
+            // `-gencode=arch=compute_90a,code=[sm_90a,compute_90a]`, or the option and its value as two arguments.
+            let Some((_, codes)) = argument.as_ref().rsplit_once("code=") else { continue };
+            for code in codes.trim_matches(['[', ']', '"', '\\']).split(',') {
+                if code.starts_with("sm_") {
+                    self.archs.push(code.to_owned());
+                } else if code.starts_with("compute_") {
+                    self.allow_ptx = true;
+                }
+            }
+        }
+        self
+    }
+
+    /// Lets in PTX, which the driver compiles when the library is loaded.
+    #[must_use]
+    pub const fn allow_ptx(mut self, allow: bool) -> Self {
+        self.allow_ptx = allow;
+        self
+    }
+
+    /// Where the candidate's calls run.
+    #[must_use]
+    pub const fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The architectures that GPU code may be for, as they were named.
+    #[must_use]
+    pub fn named_archs(&self) -> &[String] {
+        &self.archs
+    }
+
+    /// Whether GPU code for `arch` is what the build asked for.
+    #[must_use]
+    pub fn arch(&self, arch: &str) -> bool {
+        self.archs.is_empty() || self.archs.iter().any(|a| a == arch)
+    }
+
+    /// Whether PTX may be in the library.
+    #[must_use]
+    pub const fn ptx(&self) -> bool {
+        self.allow_ptx
+    }
+
+    /// What to say of an allowed import whose effect outlives the call.
+    #[must_use]
+    pub fn noted(&self, name: &str) -> Option<&'static str> {
+        match self.target {
+            Target::Cpu => None,
+            Target::Cuda => cuda::noted(name),
+        }
     }
 
     /// Adds globs to the import allow-list (`constraints.allow_imports`). They win over refusals by name.
@@ -80,12 +158,19 @@ impl Policy {
     pub fn import(&self, name: &str) -> ImportRule {
         if pattern::first_match(&self.allow_imports, name).is_some() {
             ImportRule::Allowed
-        } else if let Some(refusal) = denied::import(name) {
+        } else if let Some(refusal) = denied::import(name).or_else(|| self.denied(name)) {
             ImportRule::Denied(refusal)
-        } else if runtime::allows(name) {
+        } else if runtime::allows(name) || self.target == Target::Cuda && cuda::allows(name) {
             ImportRule::Allowed
         } else {
             ImportRule::Unlisted
+        }
+    }
+
+    fn denied(&self, name: &str) -> Option<Refusal> {
+        match self.target {
+            Target::Cpu => denied::cpu(name),
+            Target::Cuda => cuda::denied(name),
         }
     }
 
@@ -93,6 +178,7 @@ impl Policy {
     #[must_use]
     pub fn needed(&self, soname: &str) -> bool {
         pattern::first_match(runtime::NEEDED, soname).is_some()
+            || self.target == Target::Cuda && pattern::first_match(cuda::NEEDED, soname).is_some()
             || pattern::first_match(&self.allow_needed, soname).is_some()
     }
 
@@ -156,6 +242,18 @@ mod tests {
                 assert_eq!(kind(&policy, name), expected, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn the_compilers_command_line_names_the_architectures() {
+        let policy = |argv: &str| Policy::cuda("op").emitted_by(argv.split(' '));
+        let one =
+            policy("nvcc -O3 -gencode=arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=sm_80 k.cu");
+        assert_eq!(one.named_archs(), ["sm_90a", "sm_80"]);
+        assert!(one.arch("sm_80") && !one.arch("sm_90") && !one.ptx());
+        let both = policy("nvcc -gencode=arch=compute_90a,code=[sm_90a,compute_90a]");
+        assert!(both.arch("sm_90a") && !both.arch("compute_90a") && both.ptx());
+        assert!(policy("nvcc k.cu").arch("sm_120"));
     }
 
     #[test]

@@ -17,7 +17,9 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
         cc: settings.cc.clone(),
         cxx: settings.cxx.clone(),
         path: settings.path.clone(),
+        cuda: settings.cuda.clone(),
     });
+    let nvcc = super::doctor_nvcc::Report::new(toolchain.as_ref().ok());
     let layers = kernelseek_sandbox::probe::probe()
         .map_err(|e| CommandError::new(Kind::Harness, kernelseek_evaluator::fault::chain(&e)))?;
     let identity = CpuIdentity::read();
@@ -30,6 +32,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
         printer.json(&json!({
             "device": identity,
             "compiler": toolchain.as_ref().ok().map(|t| t.compilers().map(version).collect::<Vec<_>>()),
+            "nvcc": nvcc.json(),
             "sandbox": layers,
             "trust": if layers.complete() { "full" } else { "reduced" },
             "cores": { "supervisor": division.supervisor, "worker": division.worker, "disjoint": division.is_disjoint() },
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
         let mark = if good { style.good("✓") } else { style.doubtful("!") };
         text.push_str(&format!("{mark} {name:<16} {value}\n"));
         if let (false, Some(fix)) = (good, fix) {
+            let fix = fix.replace('\n', &format!("\n{:24}", ""));
             text.push_str(&format!("{:19}{} {fix}\n", "", style.strong("fix:")));
         }
     };
@@ -68,6 +72,9 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
             }
         }
         Err(e) => row(false, "compiler", &e.to_string(), e.hint()),
+    }
+    for found in nvcc.rows() {
+        row(found.good, found.name, &found.value, found.fix.as_deref());
     }
     row(
         division.is_disjoint(),

@@ -1,7 +1,7 @@
 //! `eval`.
 
 use super::campaign;
-use crate::cli::{Eval, Global, ModeArg};
+use crate::cli::{ColumnArg, Eval, Global, ModeArg};
 use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -10,7 +10,7 @@ use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::evaluate::{self, Evaluation};
 use kernelseek_evaluator::record;
 use kernelseek_evaluator::session::Session;
-use kernelseek_evaluator::settings::{Mode, Settings, Tier};
+use kernelseek_evaluator::settings::{Column, Mode, Settings, Tier};
 use kernelseek_ledger::EvaluationLock;
 use kernelseek_supervisor::protocol::{AskKind, Reply};
 use kernelseek_supervisor::{Attempt, Campaign, Openness, Request, Site, SupervisorError, client, now_ms};
@@ -29,10 +29,17 @@ pub(crate) fn run(args: &Eval, global: &Global, printer: &mut Printer) -> Result
     let mode = match args.mode {
         ModeArg::Cold => Mode::Cold,
         ModeArg::Warm => Mode::Warm,
+        ModeArg::Stream => Mode::Stream,
+    };
+    let column = match args.column {
+        ColumnArg::Device => Column::Device,
+        ColumnArg::Call => Column::Call,
+        ColumnArg::Graph => Column::Graph,
     };
     let request = Request {
         tier,
         mode,
+        column,
         only: args.selection.scenario.clone(),
         patience_s: if args.no_wait { 0 } else { PATIENCE_S },
     };
@@ -72,7 +79,7 @@ pub(crate) fn run(args: &Eval, global: &Global, printer: &mut Printer) -> Result
             Err(error) => return Err(error.into()),
         }
     }
-    alone(args, global, tier, mode, request.patience_s, printer)
+    alone(args, global, &request, printer)
 }
 
 /// The campaign that the candidate belongs to, if it is one's and nothing on the command line takes it out of it.
@@ -80,6 +87,7 @@ fn belongs(args: &Eval) -> Result<Option<Site>, CommandError> {
     let apart = args.no_campaign
         || args.last
         || args.no_sandbox
+        || !args.sanitize.is_empty()
         || args.selection.problem.is_some()
         || args.selection.set.is_some();
     if apart {
@@ -92,18 +100,13 @@ fn belongs(args: &Eval) -> Result<Option<Site>, CommandError> {
 }
 
 /// Evaluates without a ledger.
-fn alone(
-    args: &Eval,
-    global: &Global,
-    tier: Tier,
-    mode: Mode,
-    patience_s: u64,
-    printer: &Printer,
-) -> Result<u8, CommandError> {
-    let mut settings = settings::resolve(global, tier)?;
-    settings.mode = mode;
+fn alone(args: &Eval, global: &Global, request: &Request, printer: &Printer) -> Result<u8, CommandError> {
+    let mut settings = settings::resolve(global, request.tier)?;
+    settings.mode = request.mode;
+    settings.column = request.column;
     settings.set.clone_from(&args.selection.set);
     settings.only.clone_from(&args.selection.scenario);
+    settings.sanitize = args.sanitize.iter().map(|tool| tool.tool()).collect();
     if args.no_sandbox {
         settings.namespaces = false;
         settings.lockdown = false;
@@ -120,11 +123,16 @@ fn alone(
     };
     let folder = settings::problem_folder(args.selection.problem.as_deref(), candidate)?;
     let name = candidate.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let lock =
-        EvaluationLock::wait(&settings.state_dir, &name, now_ms(), Duration::from_secs(patience_s), |busy| {
+    let lock = EvaluationLock::wait(
+        &settings.state_dir,
+        &name,
+        now_ms(),
+        Duration::from_secs(request.patience_s),
+        |busy| {
             campaign::waiting(printer, busy);
-        })
-        .map_err(SupervisorError::from)?;
+        },
+    )
+    .map_err(SupervisorError::from)?;
     let _lock = lock.map_err(|busy| {
         let seconds = (now_ms() - busy.since_ms).max(0) / 1000;
         CommandError::from(SupervisorError::Busy { busy, seconds })

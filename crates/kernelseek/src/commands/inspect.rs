@@ -75,6 +75,9 @@ pub(super) fn render_findings(findings: &[Finding], style: Style) -> String {
         for evidence in &finding.evidence {
             text.push_str(&format!("    {evidence}\n"));
         }
+        if let (Severity::Warning, Some(next)) = (finding.severity, &finding.next) {
+            text.push_str(&format!("    next: {next}\n"));
+        }
     }
     if !findings.iter().any(|f| f.severity >= Severity::Warning) {
         text.push_str(&format!("{} nothing breaks the rules\n", style.good("✓")));

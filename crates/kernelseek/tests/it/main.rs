@@ -12,6 +12,7 @@ mod hostile;
 mod init;
 mod led;
 mod messages;
+mod nvcc;
 mod report;
 mod settle;
 mod stop;

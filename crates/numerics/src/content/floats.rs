@@ -15,7 +15,7 @@ pub(super) enum Base {
 }
 
 impl Base {
-    fn of(tensor: &TensorCase) -> Result<Self, ContentError> {
+    pub(super) fn of(tensor: &TensorCase) -> Result<Self, ContentError> {
         let base = match tensor.generator {
             Some(Generator::Normal { mean, std }) => Self::Normal { mean, std },
             Some(Generator::Quantised { std, .. }) => Self::Normal { mean: 0.0, std },
@@ -55,6 +55,14 @@ impl Base {
         }
     }
 
+    /// Largest value that may be drawn, because rounding to the type must not reach the open end.
+    pub(super) fn below_hi(self, dtype: DType) -> f64 {
+        match self {
+            Self::Uniform { lo, hi } => below(dtype, hi).max(lo),
+            Self::Normal { .. } => f64::INFINITY,
+        }
+    }
+
     /// Whether draws have both signs.
     pub(super) fn signed(self) -> bool {
         match self {
@@ -84,10 +92,7 @@ impl Draws {
         purpose: Purpose,
     ) -> Result<Self, ContentError> {
         let base = Base::of(tensor)?;
-        let below_hi = match base {
-            Base::Uniform { lo, hi } => below(tensor.dtype, hi).max(lo),
-            Base::Normal { .. } => f64::INFINITY,
-        };
+        let below_hi = base.below_hi(tensor.dtype);
         Ok(Self {
             rng: Pcg64::for_tensor(seed, index, purpose),
             base,

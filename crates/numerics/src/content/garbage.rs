@@ -13,7 +13,8 @@ pub(super) fn apply(
     storage: usize,
     garbage: &Garbage,
 ) -> Result<(), ContentError> {
-    let (used, inner) = used_blocks(case, slot, tensor, garbage)?;
+    let pages = garbage.table.as_ref().and_then(|name| PageTable::of(case, slot, name));
+    let (used, inner) = used_blocks(case, tensor, garbage, pages)?;
     let view = view_of(case, tensor, storage)?;
     let Some(bytes) = slot.storages.get_mut(storage) else { return Ok(()) };
     let mut block = 0;
@@ -32,11 +33,11 @@ pub(super) fn apply(
 }
 
 /// Whether each (axis 0, axis 1) block is used, and the elements of one block.
-fn used_blocks(
+pub(super) fn used_blocks(
     case: &Case,
-    slot: &SlotBuffers<'_>,
     tensor: &TensorCase,
     garbage: &Garbage,
+    pages: Option<PageTable>,
 ) -> Result<(Vec<bool>, usize), ContentError> {
     let misuse = |reason: String| ContentError::misuse(tensor, reason);
     let extents: Vec<usize> = tensor.shape.iter().map(|&d| d.max(0) as usize).collect();
@@ -56,8 +57,7 @@ fn used_blocks(
     let page = match &garbage.table {
         None => None,
         Some(name) => Some(
-            PageTable::of(case, slot, name)
-                .ok_or_else(|| misuse(format!("`{name}` is no present page table of two integer axes")))?,
+            pages.ok_or_else(|| misuse(format!("`{name}` is no present page table of two integer axes")))?,
         ),
     };
     let limit = page.as_ref().map_or(along, |p| p.columns * along);
@@ -79,27 +79,31 @@ fn used_blocks(
     Ok((used, rest.iter().product()))
 }
 
-struct PageTable<'a> {
-    tensor: &'a TensorCase,
-    view: crate::view::View,
-    bytes: &'a [u8],
+/// A page table's entries; -1 for what is no page.
+pub(super) struct PageTable {
     columns: usize,
+    pages: Vec<i64>,
 }
 
-impl<'a> PageTable<'a> {
-    fn of(case: &'a Case, slot: &'a SlotBuffers<'_>, name: &str) -> Option<Self> {
+impl PageTable {
+    fn of(case: &Case, slot: &SlotBuffers<'_>, name: &str) -> Option<Self> {
         let tensor = case.tensor(name)?;
-        let storage = tensor.storage?;
+        let mut packed = Vec::new();
+        crate::view::pack(tensor, slot.storages.get(tensor.storage?)?, &mut packed).ok()?;
+        Self::packed(tensor, &packed)
+    }
+
+    /// From the elements of a page table, dense and in logical order.
+    pub(super) fn packed(tensor: &TensorCase, bytes: &[u8]) -> Option<Self> {
         let &[_, columns] = tensor.shape.as_slice() else { return None };
         if tensor.dtype.is_float() {
             return None;
         }
-        let view = view_of(case, tensor, storage).ok()?;
-        Some(Self { tensor, view, bytes: slot.storages.get(storage)?, columns: columns.max(0) as usize })
+        let pages = (0..tensor.len()).map(|at| read_i64(tensor.dtype, bytes, at).unwrap_or(-1)).collect();
+        Some(Self { columns: columns.max(0) as usize, pages })
     }
 
     fn page(&self, row: usize, column: usize) -> Option<usize> {
-        let at = self.view.element(row * self.columns + column)?;
-        usize::try_from(read_i64(self.tensor.dtype, self.bytes, at)?).ok()
+        usize::try_from(*self.pages.get(row * self.columns + column)?).ok()
     }
 }

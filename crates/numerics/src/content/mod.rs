@@ -4,6 +4,7 @@
 //! the layout of its storage or on which other tensors are filled.
 
 mod audit;
+pub mod counter;
 mod floats;
 mod garbage;
 mod plan;
@@ -199,21 +200,45 @@ fn fill_gaps(
     selected: &impl Fn(&TensorCase) -> bool,
 ) -> Result<(), ContentError> {
     for (index, (storage, buffer)) in case.storages.iter().zip(&mut slot.storages).enumerate() {
-        let mut views = inputs.iter().filter(|(_, _, s)| *s == index).map(|(_, t, _)| *t).peekable();
-        if views.peek().is_none() {
-            continue;
-        }
-        let (mut covered, mut all) = (false, true);
-        for tensor in views {
-            let view = view_of(case, tensor, index)?;
-            covered |= view.is_dense() && view.len() == storage.elements;
-            all &= selected(tensor);
-        }
-        if all && !covered {
+        if needs_gaps(case, index, inputs, selected)? {
             tile(storage.dtype, gap_value(storage.dtype), buffer);
         }
     }
     Ok(())
+}
+
+/// Whether a storage is used, by picked inputs only, and no input covers all of it.
+fn needs_gaps(
+    case: &Case,
+    index: usize,
+    inputs: &[(usize, &TensorCase, usize)],
+    selected: &impl Fn(&TensorCase) -> bool,
+) -> Result<bool, ContentError> {
+    let elements = case.storages.get(index).map_or(0, |s| s.elements);
+    let (mut used, mut covered, mut all) = (false, false, true);
+    for (_, tensor, _) in inputs.iter().filter(|(_, _, s)| *s == index) {
+        let view = view_of(case, tensor, index)?;
+        used = true;
+        covered |= view.is_dense() && view.len() == elements;
+        all &= selected(tensor);
+    }
+    Ok(used && all && !covered)
+}
+
+fn check_values(tensor: &TensorCase, values: &[f64]) -> Result<(), ContentError> {
+    if values.len() == tensor.len() {
+        return Ok(());
+    }
+    Err(ContentError::misuse(tensor, format!("{} values for {} elements", values.len(), tensor.len())))
+}
+
+/// A scale tensor is filled by the tensor that is quantised into it.
+fn check_owned(case: &Case, scales: &TensorCase) -> Result<(), ContentError> {
+    let owns = |t: &TensorCase| matches!(&t.generator, Some(Generator::Quantised { scales: s, .. }) if *s == scales.name);
+    if case.tensors.iter().any(owns) {
+        return Ok(());
+    }
+    Err(ContentError::misuse(scales, "no tensor is quantised into it"))
 }
 
 /// Fills `bytes` with one value.
@@ -255,10 +280,7 @@ fn fill_tensor(
             out.constant(*value, view.len());
         }
         Generator::Values { values } => {
-            if values.len() != view.len() {
-                let reason = format!("{} values for {} elements", values.len(), view.len());
-                return Err(ContentError::misuse(tensor, reason));
-            }
+            check_values(tensor, values)?;
             Writer { dtype: tensor.dtype, cursor: view.cursor(0), bytes: buffer }.floats(values);
         }
         Generator::Quantised { scales, scale_axes, fraction, .. } => {
@@ -269,14 +291,7 @@ fn fill_tensor(
                 &Floats::new(tensor, content, index)?,
             )?;
         }
-        Generator::FromQuantised => {
-            let owned = case.tensors.iter().any(
-                |t| matches!(&t.generator, Some(Generator::Quantised { scales, .. }) if *scales == tensor.name),
-            );
-            if !owned {
-                return Err(ContentError::misuse(tensor, "no tensor is quantised into it"));
-            }
-        }
+        Generator::FromQuantised => check_owned(case, tensor)?,
         Generator::Integers { .. }
         | Generator::Lengths { .. }
         | Generator::RowOffsets { .. }

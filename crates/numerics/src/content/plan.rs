@@ -180,7 +180,7 @@ impl Plan {
 }
 
 /// A power of two from 2⁻⁶ to 2⁶, never 1, and not upwards where values could overflow or pass `cap`.
-fn scale_factor(tensor: &TensorCase, base: Base, cap: f64, choice: &mut Pcg64) -> f64 {
+pub(super) fn scale_factor(tensor: &TensorCase, base: Base, cap: f64, choice: &mut Pcg64) -> f64 {
     // A quantised tensor's scale absorbs any factor.
     let absorbed = matches!(tensor.generator, Some(Generator::Quantised { .. }));
     let small = !absorbed && matches!(tensor.dtype, DType::F16 | DType::F8E4m3 | DType::F8E5m2);
@@ -195,7 +195,7 @@ fn scale_factor(tensor: &TensorCase, base: Base, cap: f64, choice: &mut Pcg64) -
     if pick < 6 { 0.5f64.powi(pick as i32 + 1) } else { f64::from(1u32 << (pick - 5)) }
 }
 
-fn smallest_normal(dtype: DType) -> f64 {
+pub(super) fn smallest_normal(dtype: DType) -> f64 {
     // epsilon is the mantissa's last bit at 1, the smallest subnormal the same bit at the smallest normal.
     smallest_subnormal(dtype) / dtype.epsilon()
 }

@@ -24,9 +24,7 @@ pub(super) fn fill(
     source: &Floats,
 ) -> Result<(), ContentError> {
     let Job { tensor, view, .. } = *job;
-    if !(job.fraction > 0.0 && job.fraction <= 1.0) {
-        return Err(ContentError::misuse(tensor, "the fraction of its range lies in (0, 1]"));
-    }
+    check_fraction(tensor, job.fraction)?;
     let Some(scale_tensor) = case.tensor(job.scales) else {
         return Err(ContentError::misuse(tensor, format!("there is no scale tensor `{}`", job.scales)));
     };
@@ -63,7 +61,18 @@ pub(super) fn fill(
     Ok(())
 }
 
-fn check_scale_tensor(tensor: &TensorCase, scales: &TensorCase, axes: &[usize]) -> Result<(), ContentError> {
+pub(super) fn check_fraction(tensor: &TensorCase, fraction: f64) -> Result<(), ContentError> {
+    if fraction > 0.0 && fraction <= 1.0 {
+        return Ok(());
+    }
+    Err(ContentError::misuse(tensor, "the fraction of its range lies in (0, 1]"))
+}
+
+pub(super) fn check_scale_tensor(
+    tensor: &TensorCase,
+    scales: &TensorCase,
+    axes: &[usize],
+) -> Result<(), ContentError> {
     if !matches!(scales.generator, Some(Generator::FromQuantised)) || !scales.dtype.is_float() {
         return Err(ContentError::misuse(
             scales,

@@ -63,6 +63,7 @@ impl Snapshot {
         let mut search: Vec<PathBuf> = recipe.include_dirs.iter().map(|d| workspace.join(d)).collect();
         search.extend(roots.toolchain.iter().chain(&roots.system).cloned());
         search.extend(toolchain.compilers().flat_map(|c| c.include_dirs.iter().cloned()));
+        search.extend(toolchain.cuda_include_dirs().iter().cloned());
         Self { roots, search }
     }
 

@@ -1,6 +1,8 @@
 //! From a recipe and a workspace to a shared library, once.
 
+mod cuda;
 mod dependencies;
+mod many;
 mod plan;
 
 use std::io;
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{self, Cache, DependencyList, Stored};
 use crate::candidate::{CandidateHash, ProjectFile};
 use crate::command::{BuildCommand, CommandOutput, Exit, Runner, RunnerError};
+use crate::cuda::{KernelResources, Remark, arch, resources};
 use crate::diagnostics::{self, Diagnostic};
 use crate::discover::{Toolchain, ToolchainError};
 use crate::hash::{self, FieldHasher};
@@ -21,6 +24,8 @@ use crate::recipe::{Language, Recipe};
 use crate::target;
 use dependencies::{ReadFile, Snapshot};
 use plan::Plan;
+
+pub use many::{Done, Job};
 
 /// A built shared library and what it was built from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +48,12 @@ pub struct Build {
     pub argv: Vec<Vec<String>>,
     /// Compiler flags with `native` resolved.
     pub flags: Vec<String>,
+    /// What each GPU kernel takes, as the compiler says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelResources>,
+    /// The compiler's remarks about performance that is lost on the GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Remark>,
     /// Whether no compiler ran.
     pub cached: bool,
 }
@@ -63,6 +74,31 @@ pub enum BuildError {
     /// The recipe has no source.
     #[error("the recipe names no source")]
     NoSources,
+    /// A CUDA source without an architecture to compile for.
+    #[error("{}: no GPU architecture is named; known: {}", path.display(), cuda::known())]
+    NoArch {
+        /// The source.
+        path: PathBuf,
+    },
+    /// Text that is no architecture.
+    #[error(transparent)]
+    Arch(arch::NoArch),
+    /// A flag for nvcc that the recipe says in another way, or that means something else on every machine.
+    #[error(
+        "the flag `{flag}` cannot be given to nvcc: architectures, runtime library and processor are fixed by the build"
+    )]
+    Flag {
+        /// The flag.
+        flag: String,
+    },
+    /// A path that nvcc does not take.
+    #[error("{}: nvcc cannot work with a path that holds `{}`", path.display(), character.escape_default())]
+    Character {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        character: char,
+    },
     /// A source that is not below the workspace.
     #[error("{} is not in the workspace", path.display())]
     OutsideWorkspace {
@@ -164,7 +200,11 @@ impl<R: Runner> Builder<R> {
         let recipe = &recipe.settled(&workspace);
         let language = recipe.language()?;
         let compiler = toolchain.compiler(language)?;
-        let flags = target::resolve(toolchain, compiler, language, &recipe.flags)?;
+        let flags = match language {
+            // Its flags are another compiler's; those that stand for this machine are refused by the plan.
+            Language::Cuda => recipe.flags.clone(),
+            _ => target::resolve(toolchain, compiler, language, &recipe.flags)?,
+        };
         let plan = Plan::new(toolchain, recipe, flags)?;
         let sources = recipe
             .sources
@@ -199,6 +239,10 @@ impl<R: Runner> Builder<R> {
         let mut known = snapshot.hashes(recipe.sources.iter().map(|s| snapshot.workspace().join(s)))?;
         for _ in 0..ATTEMPTS {
             let staging = cache.staging().map_err(|source| at(cache.root(), source))?;
+            if plan.is_cuda() {
+                cuda::takes(staging.path())?;
+                cuda::takes(snapshot.workspace())?;
+            }
             let started = snapshot.now(staging.path())?;
             let text = self.run(plan, toolchain, recipe, snapshot, staging.path())?;
             let (closure, mut files) = snapshot.read(plan.depfiles(staging.path()))?;
@@ -262,7 +306,8 @@ impl<R: Runner> Builder<R> {
             let how = match exit {
                 Exit::Code(0) => continue,
                 Exit::Code(_) => {
-                    let text = diagnostics::bounded(&said);
+                    let said = heard(plan, String::from_utf8_lossy(&said).into_owned());
+                    let text = diagnostics::bounded(said.rest.as_bytes());
                     return Err(BuildError::Compile {
                         first: diagnostics::first_error(&text),
                         text,
@@ -276,7 +321,7 @@ impl<R: Runner> Builder<R> {
             };
             return Err(BuildError::Ended { program: step.program, how });
         }
-        Ok(diagnostics::bounded(&said))
+        Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
     #[expect(
@@ -292,8 +337,9 @@ impl<R: Runner> Builder<R> {
         staging: &Path,
         closure: Closure,
         files: &[ReadFile],
-        diagnostics: String,
+        text: String,
     ) -> Result<(Stored, DependencyList), BuildError> {
+        let said = heard(plan, text);
         let project: Vec<ProjectFile> = files.iter().map(ReadFile::project).collect();
         let foreign = snapshot.foreign(&closure)?;
         let candidate = CandidateHash::of(&plan.identities(), &plan.canonical(), &project);
@@ -316,9 +362,11 @@ impl<R: Runner> Builder<R> {
             project: project.clone(),
             foreign: foreign.clone(),
             closure,
-            diagnostics,
+            diagnostics: diagnostics::bounded(said.rest.as_bytes()),
             argv: plan.canonical(),
             flags: plan.flags.clone(),
+            kernels: said.kernels,
+            remarks: said.remarks,
         };
         let record = entry.join("build.json");
         let file = std::fs::File::create(&record).map_err(|source| at(&record, source))?;
@@ -357,7 +405,18 @@ fn build(cache: &Cache, stored: Stored, cached: bool) -> Build {
         diagnostics: stored.diagnostics,
         argv: stored.argv,
         flags: stored.flags,
+        kernels: stored.kernels,
+        remarks: stored.remarks,
         cached,
+    }
+}
+
+/// What the commands said, with what nvcc says of each kernel apart from the rest.
+fn heard(plan: &Plan, text: String) -> resources::Said {
+    if plan.is_cuda() {
+        resources::parse(&text, plan.only_arch().as_deref())
+    } else {
+        resources::Said { rest: text, ..resources::Said::default() }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::cuda::{self, Cuda};
 use super::{BuildError, compiler_of};
 use crate::discover::{Family, Toolchain};
-use crate::recipe::{Recipe, as_argument};
+use crate::recipe::{Language, Recipe, as_argument};
 
 /// One command.
 pub(super) struct Step {
@@ -19,6 +20,8 @@ pub(super) struct Step {
 pub(super) struct Plan {
     /// Compiler flags with `native` resolved.
     pub(super) flags: Vec<String>,
+    /// nvcc goes from source to library in one command.
+    cuda: Option<Cuda>,
     units: Vec<Unit>,
     linker: PathBuf,
     linker_name: &'static str,
@@ -50,22 +53,29 @@ impl Plan {
         recipe: &Recipe,
         flags: Vec<String>,
     ) -> Result<Self, BuildError> {
-        let mut units = Vec::new();
-        let mut identities = Vec::new();
-        for source in &recipe.sources {
+        let language = recipe.language()?;
+        let linker = toolchain.compiler(language)?;
+        let (mut units, mut identities) = (Vec::new(), Vec::new());
+        let cuda = match (language, recipe.sources.as_slice()) {
+            (Language::Cuda, [source]) => Some(Cuda::new(toolchain, recipe, source)?),
+            _ => None,
+        };
+        if cuda.is_some() {
+            identities = Cuda::identities(toolchain, linker)?;
+            recipe.include_dirs.iter().try_for_each(|folder| cuda::takes(folder))?;
+        }
+        for source in recipe.sources.iter().filter(|_| cuda.is_none()) {
             let compiler = compiler_of(toolchain, source)?;
             if !identities.contains(&compiler.identity) {
                 identities.push(compiler.identity.clone());
             }
             units.push(Unit {
                 program: compiler.program.clone(),
-                name: crate::Language::of(source)?.name(),
+                name: Language::of(source)?.name(),
                 source: as_argument(source),
                 assembler_deps: compiler.family == Family::Gcc,
             });
         }
-        let language = recipe.language()?;
-        let linker = toolchain.compiler(language)?;
         if !identities.contains(&linker.identity) {
             identities.push(linker.identity.clone());
         }
@@ -92,6 +102,7 @@ impl Plan {
             .collect();
         Ok(Self {
             flags,
+            cuda,
             units,
             linker: linker.program.clone(),
             linker_name: language.name(),
@@ -109,6 +120,10 @@ impl Plan {
 
     /// The commands with every output in `out`.
     pub(super) fn steps(&self, out: &Path) -> Vec<Step> {
+        if let Some(cuda) = &self.cuda {
+            let (program, args) = cuda.arguments(self.own(), &self.link, out);
+            return vec![args.step(&program, Language::Cuda.name())];
+        }
         let mut steps: Vec<Step> =
             self.units.iter().enumerate().map(|(index, unit)| self.compile(index, unit, out)).collect();
         steps.push(self.link(out));
@@ -126,15 +141,25 @@ impl Plan {
 
     /// What the compilers (must have) and the assemblers (may have) written about the files they read.
     pub(super) fn depfiles(&self, out: &Path) -> Vec<(PathBuf, bool)> {
-        (0..self.units.len())
+        let units = if self.cuda.is_some() { 1 } else { self.units.len() };
+        (0..units)
             .flat_map(|i| [(out.join(format!("{i}.d")), true), (out.join(format!("{i}.s.d")), false)])
             .collect()
     }
 
-    fn compile(&self, index: usize, unit: &Unit, out: &Path) -> Step {
+    /// Whether the compiler is nvcc, which says what each kernel takes.
+    pub(super) fn is_cuda(&self) -> bool {
+        self.cuda.is_some()
+    }
+
+    /// The GPU architecture that is compiled for, if there is exactly one.
+    pub(super) fn only_arch(&self) -> Option<String> {
+        self.cuda.as_ref().and_then(Cuda::only_arch)
+    }
+
+    /// The recipe's flags, macros and include folders.
+    fn own(&self) -> Arguments {
         let mut args = Arguments::default();
-        // Before the recipe's flags, which may say otherwise.
-        args.same(["-fvisibility=default", "-fdiagnostics-color=never"]);
         args.same(&self.flags);
         args.same(&self.defines);
         for include in &self.includes {
@@ -142,6 +167,14 @@ impl Plan {
             actual.push(&include.actual);
             args.push(actual, include.canonical.clone());
         }
+        args
+    }
+
+    fn compile(&self, index: usize, unit: &Unit, out: &Path) -> Step {
+        let mut args = Arguments::default();
+        // Before the recipe's flags, which may say otherwise.
+        args.same(["-fvisibility=default", "-fdiagnostics-color=never"]);
+        args.append(self.own());
         // After them, because nothing else works.
         args.same(["-fPIC", "-c"]);
         args.path(&unit.source);
@@ -172,35 +205,45 @@ impl Plan {
 }
 
 #[derive(Default)]
-struct Arguments {
+pub(super) struct Arguments {
     actual: Vec<OsString>,
     canonical: Vec<String>,
 }
 
 impl Arguments {
-    fn push(&mut self, actual: OsString, canonical: String) {
+    pub(super) fn append(&mut self, other: Self) {
+        self.actual.extend(other.actual);
+        self.canonical.extend(other.canonical);
+    }
+
+    pub(super) fn push(&mut self, actual: OsString, canonical: String) {
         self.actual.push(actual);
         self.canonical.push(canonical);
     }
 
-    fn same<S: AsRef<str>>(&mut self, args: impl IntoIterator<Item = S>) {
+    pub(super) fn same<S: AsRef<str>>(&mut self, args: impl IntoIterator<Item = S>) {
         for arg in args {
             self.push(arg.as_ref().into(), arg.as_ref().to_owned());
         }
     }
 
-    fn path(&mut self, path: &Path) {
+    pub(super) fn path(&mut self, path: &Path) {
         self.push(path.into(), path.to_string_lossy().into_owned());
     }
 
-    fn output(&mut self, option: &str, out: &Path, name: &str) {
+    pub(super) fn output(&mut self, option: &str, out: &Path, name: &str) {
         self.same([option]);
         self.push(out.join(name).into(), name.to_owned());
     }
 
     fn step(self, program: &Path, name: &'static str) -> Step {
         // The compiler stands in its identity, not in its path.
-        let mut canonical = vec![if name == "C" { "cc".to_owned() } else { "c++".to_owned() }];
+        let shown = match name {
+            "C" => "cc",
+            "CUDA" => "nvcc",
+            _ => "c++",
+        };
+        let mut canonical = vec![shown.to_owned()];
         canonical.extend(self.canonical);
         Step { program: program.to_owned(), args: self.actual, canonical }
     }

@@ -11,7 +11,7 @@ use crate::cli::{AgentCommand, AgentEntry};
 use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use kernelseek_agents::Heard;
-use kernelseek_evaluator::settings::{Mode, Tier};
+use kernelseek_evaluator::settings::{Column, Mode, Tier};
 use kernelseek_supervisor::protocol::{AskKind, Reply};
 use kernelseek_supervisor::{Attempt, Request, SupervisorError, client};
 use kernelseek_tuning::Budget;
@@ -46,7 +46,13 @@ impl Voice<'_> {
     }
 
     fn evaluate(&self, tier: Tier, only: &[String]) -> Result<Box<Attempt>, SupervisorError> {
-        let request = Request { tier, mode: Mode::Cold, only: only.to_vec(), patience_s: PATIENCE_S };
+        let request = Request {
+            tier,
+            mode: Mode::Cold,
+            column: Column::Device,
+            only: only.to_vec(),
+            patience_s: PATIENCE_S,
+        };
         match self.ask(AskKind::Evaluate(request))? {
             Reply::Attempt(attempt) => Ok(attempt),
             _ => Err(SupervisorError::Refused(

@@ -1,7 +1,11 @@
 //! Facts against policy: the *allowed* stage of a verdict.
 
 use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::problem::Target;
 
+mod device;
+
+use crate::device::{DeviceFacts, DeviceObject};
 use crate::elf::{ElfFacts, FileType, Import, Stack};
 use crate::headers::{Closure, PathClass};
 use crate::policy::{ImportRule, Policy};
@@ -13,7 +17,7 @@ const EVIDENCE: usize = 20;
 /// which sets the loading thread's floating-point mode: worth its note.
 const OWN_INITIALISERS: u64 = 1;
 
-/// Every finding about one built library and the files it was built from, in a fixed order.
+/// Every finding about one library built for the `cpu` target and the files it was built from, in a fixed order.
 #[must_use]
 pub fn findings(facts: &ElfFacts, closure: &Closure, policy: &Policy) -> Vec<Finding> {
     let mut out = Vec::new();
@@ -21,12 +25,49 @@ pub fn findings(facts: &ElfFacts, closure: &Closure, policy: &Policy) -> Vec<Fin
     out.extend(exports(facts, policy));
     out.extend(imports(facts, policy));
     out.extend(needed(facts, policy));
+    out.extend(common(facts, closure, policy));
+    out.extend(device_code(facts));
+    out.extend(raw_syscalls(facts));
+    out.extend(load_time_code(facts, OWN_INITIALISERS));
+    out
+}
+
+/// Every finding about one library built for the `cuda` target, in a fixed order.
+///
+/// `expected` is what the compiler emitted, function by function, if the builder looked at it before the link: then
+/// anything else in the library is refused. Without it the library must hold exactly the code that the compiler's own
+/// records register.
+#[must_use]
+pub fn cuda(
+    facts: &ElfFacts,
+    device: &DeviceFacts,
+    closure: &Closure,
+    policy: &Policy,
+    expected: Option<&[DeviceObject]>,
+) -> Vec<Finding> {
+    let mut out = Vec::new();
+    out.extend(file_type(facts));
+    out.extend(exports(facts, policy));
+    // A runtime inside of the library imports a hundred names: they are its, and it is the one thing to mend.
+    match device::static_runtime(facts) {
+        Some(finding) => out.push(finding),
+        None => out.extend(imports(facts, policy)),
+    }
+    out.extend(needed(facts, policy));
+    out.extend(common(facts, closure, policy));
+    out.extend(device::findings(facts, device, policy, expected));
+    out.extend(raw_syscalls(facts));
+    // Each record of GPU code comes with the start-up function that registers it.
+    let records = facts.registration.wrappers.len() as u64;
+    out.extend(load_time_code(facts, OWN_INITIALISERS + records));
+    out
+}
+
+fn common(facts: &ElfFacts, closure: &Closure, policy: &Policy) -> Vec<Finding> {
+    let mut out = Vec::new();
     out.extend(run_path(facts));
     out.extend(headers(closure, policy));
     out.extend(memory(facts));
-    out.extend(device_code(facts));
-    out.extend(raw_syscalls(facts));
-    out.extend(load_time_code(facts));
     out
 }
 
@@ -154,7 +195,12 @@ fn needed(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
         let finding = Finding::new("allowed.needed", Severity::Fail, message);
         out.push(
             with_list(finding, refused.iter().cloned()).with_next(
-                "link only the C and C++ runtime, or let the problem name the library in build.link",
+                match policy.target() {
+                    Target::Cpu => "link only the C and C++ runtime, or let the problem name the library in build.link",
+                    Target::Cuda => {
+                        "link only libcudart and the C and C++ runtime, or let the problem name the library in build.link"
+                    }
+                },
             ),
         );
     }
@@ -275,9 +321,9 @@ fn raw_syscalls(facts: &ElfFacts) -> Option<Finding> {
     )
 }
 
-fn load_time_code(facts: &ElfFacts) -> Vec<Finding> {
+fn load_time_code(facts: &ElfFacts, own: u64) -> Vec<Finding> {
     let mut out = Vec::new();
-    if facts.init_array > OWN_INITIALISERS || facts.fini_array > OWN_INITIALISERS {
+    if facts.init_array > own || facts.fini_array > OWN_INITIALISERS {
         out.push(
             Finding::new(
                 "allowed.constructor",

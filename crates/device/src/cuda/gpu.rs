@@ -1,0 +1,202 @@
+//! The supervisor's side of one GPU: its context, stream, kernels, and memory that no worker sees.
+
+use super::GpuIdentity;
+use super::device::Context;
+use super::error::{CudaError, Result};
+use super::helpers::Helpers;
+use super::memory::{Address, DeviceMemory};
+use super::stream::Stream;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Blocks are made in steps of an eighth of a power of two, so that a freed one serves again for almost the same size.
+const STEPS: u32 = 3;
+/// Smallest block in bytes.
+const LEAST: usize = 512;
+
+/// The supervisor's hold on one GPU.
+#[derive(Debug)]
+pub struct Gpu {
+    // Dropped in this order: everything before the context.
+    pool: RefCell<BTreeMap<usize, Vec<DeviceMemory>>>,
+    sweep: RefCell<Option<DeviceMemory>>,
+    helpers: Helpers,
+    stream: Stream,
+    failure: RefCell<Option<CudaError>>,
+    context: Context,
+}
+
+impl Gpu {
+    /// Opens the GPU with this UUID or ordinal, or the first.
+    ///
+    /// # Errors
+    /// When there is none, or the driver does not take our kernels.
+    pub fn open(which: Option<&str>) -> Result<Rc<Self>> {
+        let context = Context::open(which)?;
+        let stream = Stream::new()?;
+        let helpers = Helpers::load(&context)?;
+        Ok(Rc::new(Self {
+            pool: RefCell::default(),
+            sweep: RefCell::default(),
+            helpers,
+            stream,
+            failure: RefCell::default(),
+            context,
+        }))
+    }
+
+    /// What the GPU is.
+    #[must_use]
+    pub const fn identity(&self) -> &GpuIdentity {
+        self.context.identity()
+    }
+    /// The context.
+    #[must_use]
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+    /// The stream that all of the supervisor's work goes through.
+    #[must_use]
+    pub const fn stream(&self) -> &Stream {
+        &self.stream
+    }
+    /// The kernels.
+    #[must_use]
+    pub const fn helpers(&self) -> &Helpers {
+        &self.helpers
+    }
+
+    /// Keeps the first error and gives `otherwise` in place of what it spoilt: for places that cannot say that the GPU
+    /// failed. Whoever drives the measurement asks [`Self::failure`] before it believes anything.
+    pub fn guard<T>(&self, outcome: Result<T>, otherwise: T) -> T {
+        match outcome {
+            Ok(value) => value,
+            Err(error) => {
+                self.failure.borrow_mut().get_or_insert(error);
+                otherwise
+            }
+        }
+    }
+    /// The first error that [`Self::guard`] kept.
+    #[must_use]
+    pub fn failure(&self) -> Option<CudaError> {
+        self.failure.borrow().clone()
+    }
+
+    /// Memory that may be exported. Gives unused blocks back first where the device has no more.
+    pub(super) fn exportable(&self, bytes: usize) -> Result<DeviceMemory> {
+        self.retrying(|| DeviceMemory::exportable(bytes))
+    }
+
+    /// A block of at least `bytes` that no worker sees.
+    ///
+    /// # Errors
+    /// When the device has no such memory.
+    pub fn block(self: &Rc<Self>, bytes: usize) -> Result<Block> {
+        let class = class_of(bytes);
+        let kept = self.pool.borrow_mut().get_mut(&class).and_then(Vec::pop);
+        let memory = match kept {
+            Some(memory) => memory,
+            None => self.retrying(|| DeviceMemory::new(class))?,
+        };
+        Ok(Block { gpu: self.clone(), memory: Some(memory), bytes })
+    }
+
+    fn retrying(&self, make: impl Fn() -> Result<DeviceMemory>) -> Result<DeviceMemory> {
+        match make() {
+            Err(CudaError::Call { code: OUT_OF_MEMORY, .. }) => {
+                self.stream.synchronize()?;
+                self.pool.borrow_mut().clear();
+                make()
+            }
+            other => other,
+        }
+    }
+
+    /// Reads a buffer of twice the second-level cache, so that the next call finds nothing of its own there. Ends in reads:
+    /// no write-back is left for the call. Not waited for.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn flush(&self) -> Result<()> {
+        let bytes = 2 * self.identity().l2_bytes.max(16 << 20);
+        let mut sweep = self.sweep.borrow_mut();
+        if sweep.is_none() {
+            let memory = DeviceMemory::new(bytes)?;
+            super::memory::set(memory.address(), 1, bytes, &self.stream)?;
+            *sweep = Some(memory);
+        }
+        let address = sweep.as_ref().map_or(0, DeviceMemory::address);
+        self.helpers.flush(address, bytes, None, &self.stream)
+    }
+}
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+const OUT_OF_MEMORY: u32 = 2;
+
+/// Size that a block for `bytes` is made with.
+fn class_of(bytes: usize) -> usize {
+    let bytes = bytes.max(LEAST);
+    let step = (bytes.next_power_of_two() >> (STEPS + 1)).max(LEAST >> STEPS);
+    bytes.next_multiple_of(step)
+}
+
+/// Memory of the supervisor's, given back to the pool when dropped. Everything that uses it goes through one stream, so the
+/// next user finds it free.
+#[derive(Debug)]
+pub struct Block {
+    gpu: Rc<Gpu>,
+    memory: Option<DeviceMemory>,
+    bytes: usize,
+}
+
+impl Block {
+    /// First byte.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.memory.as_ref().map_or(0, DeviceMemory::address)
+    }
+    /// Bytes that were asked for.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+    /// Whether no byte was asked for.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+    /// The GPU it lies on.
+    #[must_use]
+    pub const fn gpu(&self) -> &Rc<Gpu> {
+        &self.gpu
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.gpu.pool.borrow_mut().entry(memory.len()).or_default().push(memory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_little_larger_than_asked_and_classes_are_few() {
+        let mut classes = std::collections::BTreeSet::new();
+        for bytes in (1..4096).chain((20..34).flat_map(|p| [(1usize << p) - 1, 1 << p, (1 << p) + 1, 3 << p]))
+        {
+            let class = class_of(bytes);
+            assert!(class >= bytes);
+            assert!(class <= bytes + (bytes / 4).max(LEAST), "{bytes} {class}");
+            assert_eq!(class_of(class), class, "a block goes back where it came from");
+            classes.insert(class);
+        }
+        assert!(classes.len() < 120, "{}", classes.len());
+    }
+}

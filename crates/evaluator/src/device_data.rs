@@ -1,0 +1,179 @@
+//! Bytes of an output that stay on the GPU that computed them.
+//!
+//! The supervisor's own work on a GPU hardly ever fails; where it does, [`Gpu::guard`] keeps the error, the answers here are
+//! the ones that condemn nobody and clear nobody, and the measurement ends before anything is made of them.
+
+use kernelseek_core::dtype::DType;
+use kernelseek_device::cuda::error::Result;
+use kernelseek_device::cuda::gpu::{Block, Gpu};
+use kernelseek_device::cuda::helpers::Comparison;
+use kernelseek_device::cuda::memory::{self, Address};
+use kernelseek_numerics::metrics::{ErrorSummary, MetricsError};
+use std::rc::Rc;
+
+/// Key of digests: they only have to be unlikely to collide, and what they name is the candidate's own.
+const DIGEST_KEY: u64 = 0x0d16_e57a_b1e5_0001;
+
+/// Bytes in memory of a GPU that no worker sees. Cloning shares them; they are never written again.
+#[derive(Debug, Clone)]
+pub struct DeviceData {
+    block: Option<Rc<Block>>,
+    gpu: Rc<Gpu>,
+    bytes: usize,
+}
+
+impl DeviceData {
+    /// `bytes` bytes that `fill` writes, given their address.
+    ///
+    /// # Errors
+    /// When the device has no such memory, or `fill` fails.
+    pub fn made(gpu: &Rc<Gpu>, bytes: usize, fill: impl FnOnce(Address) -> Result<()>) -> Result<Self> {
+        if bytes == 0 {
+            return Ok(Self::nothing(gpu, 0));
+        }
+        let block = gpu.block(bytes)?;
+        fill(block.address())?;
+        Ok(Self { block: Some(Rc::new(block)), gpu: gpu.clone(), bytes })
+    }
+
+    /// In place of data that could not be made.
+    fn nothing(gpu: &Rc<Gpu>, bytes: usize) -> Self {
+        Self { block: None, gpu: gpu.clone(), bytes }
+    }
+
+    fn guarded(&self, bytes: usize, fill: impl FnOnce(Address) -> Result<()>) -> Self {
+        let made = Self::made(&self.gpu, bytes, fill);
+        self.gpu.guard(made, Self::nothing(&self.gpu, bytes))
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.block.as_ref().map(|b| b.address())
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Whether both hold the same bytes.
+    #[must_use]
+    pub fn equals(&self, other: &Self) -> bool {
+        if self.bytes != other.bytes {
+            return false;
+        }
+        let (Some(a), Some(b)) = (self.address(), other.address()) else { return self.bytes == 0 };
+        if a == b {
+            return true;
+        }
+        let differs = self.gpu.helpers().differs(a, b, self.bytes, 1, self.gpu.stream());
+        self.gpu.guard(differs.map(|d| d.count == 0), false)
+    }
+
+    /// Whether the device holds the same bytes at `address`.
+    #[must_use]
+    pub fn equals_bytes_at(&self, address: Address) -> bool {
+        let Some(own) = self.address() else { return self.bytes == 0 };
+        let differs = self.gpu.helpers().differs(own, address, self.bytes, 1, self.gpu.stream());
+        self.gpu.guard(differs.map(|d| d.count == 0), true)
+    }
+
+    /// Host bytes copied beside this data.
+    #[must_use]
+    pub fn beside(&self, bytes: &[u8]) -> Self {
+        self.guarded(bytes.len(), |at| memory::upload(at, bytes, self.gpu.stream()))
+    }
+
+    /// The first `count` bytes in this machine's memory.
+    #[must_use]
+    pub fn download(&self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count.min(self.bytes)];
+        if let Some(address) = self.address() {
+            let outcome = memory::download(&mut bytes, address, self.gpu.stream());
+            self.gpu.guard(outcome, ());
+        }
+        bytes
+    }
+
+    /// Errors of `candidate` against `reference`.
+    ///
+    /// # Errors
+    /// The lengths differ.
+    pub fn compare(
+        dtype: DType,
+        reference: &Self,
+        candidate: &Self,
+    ) -> std::result::Result<ErrorSummary, MetricsError> {
+        let count = |data: &Self| data.bytes / dtype.size();
+        let lengths = MetricsError::Length { reference: count(reference), candidate: count(candidate) };
+        if reference.bytes != candidate.bytes {
+            return Err(lengths);
+        }
+        let (Some(r), Some(c)) = (reference.address(), candidate.address()) else {
+            return if reference.bytes == 0 { Ok(ErrorSummary::default()) } else { Err(lengths) };
+        };
+        let pair =
+            Comparison { reference: r, reference_dtype: dtype, candidate: c, dtype, count: count(reference) };
+        let gpu = &reference.gpu;
+        let compared = gpu.helpers().compare(&[pair], gpu.stream());
+        gpu.guard(compared.map(|all| all.into_iter().next()), None).ok_or(lengths)
+    }
+
+    /// A digest under which equal bytes are found again.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        let mut digest = [0; 32];
+        digest[16..24].copy_from_slice(&(self.bytes as u64).to_le_bytes());
+        if let Some(address) = self.address() {
+            let print =
+                self.gpu.helpers().fingerprints(&[(address, self.bytes)], DIGEST_KEY, self.gpu.stream());
+            let print = self.gpu.guard(print.map(|all| all.first().copied().unwrap_or(0)), 0);
+            digest[..16].copy_from_slice(&print.to_le_bytes());
+        }
+        digest
+    }
+
+    /// The same with zeros from byte `from` on.
+    #[must_use]
+    pub fn zeroed(&self, from: usize) -> Self {
+        let from = from.min(self.bytes);
+        self.guarded(self.bytes, |at| {
+            self.copy_head(at, from)?;
+            memory::set(at + from as u64, 0, self.bytes - from, self.gpu.stream())
+        })
+    }
+
+    /// As many bytes: `pattern` over and over.
+    #[must_use]
+    pub fn tiled(&self, pattern: &[u8]) -> Self {
+        self.guarded(self.bytes, |at| {
+            let mut done = pattern.len().min(self.bytes);
+            memory::upload(at, &pattern[..done], self.gpu.stream())?;
+            while done > 0 && done < self.bytes {
+                let more = done.min(self.bytes - done);
+                memory::copy(at + done as u64, at, more, self.gpu.stream())?;
+                done += more;
+            }
+            Ok(())
+        })
+    }
+
+    /// The same with its beginning replaced.
+    #[must_use]
+    pub fn with_head(&self, head: &[u8]) -> Self {
+        let head = &head[..head.len().min(self.bytes)];
+        self.guarded(self.bytes, |at| {
+            self.copy_head(at, self.bytes)?;
+            memory::upload(at, head, self.gpu.stream())
+        })
+    }
+
+    fn copy_head(&self, to: Address, bytes: usize) -> Result<()> {
+        self.address().map_or(Ok(()), |from| memory::copy(to, from, bytes, self.gpu.stream()))
+    }
+}
