@@ -82,10 +82,14 @@ impl Catalogue {
 }
 
 impl Entry {
-    /// Folder of the problem, given the catalogue's.
+    /// Folder of the problem, given the catalogue's: that of `cheats/cuda` is in `problems/cuda`, where the last folder
+    /// named `cheats` counts; without one `problems` stands beside the catalogue's folder.
     #[must_use]
     pub fn problem_folder(&self, catalogue: &Path) -> PathBuf {
-        catalogue.parent().unwrap_or(Path::new("")).join("problems").join(&self.problem)
+        let beside = catalogue.ancestors().find(|a| a.file_name().is_some_and(|n| n == "cheats"));
+        let root = beside.unwrap_or(catalogue);
+        let below = catalogue.strip_prefix(root).unwrap_or(Path::new(""));
+        root.parent().unwrap_or(Path::new("")).join("problems").join(below).join(&self.problem)
     }
 
     /// Whether a word with these defence ids is what the entry expects.
@@ -115,7 +119,15 @@ mod tests {
             "caught for another reason is not caught"
         );
         assert!(!entry.matches(Word::Pass, &["correct.redzone".into()]));
-        assert_eq!(entry.problem_folder(Path::new("x/cheats")), Path::new("x/problems/p"));
+        for (catalogue, folder) in [
+            ("x/cheats", "x/problems/p"),
+            ("cheats", "problems/p"),
+            ("x/cheats/cuda", "x/problems/cuda/p"),
+            ("/cheats/x/cheats/cuda/", "/cheats/x/problems/cuda/p"),
+            ("x/others", "x/problems/p"),
+        ] {
+            assert_eq!(entry.problem_folder(Path::new(catalogue)), Path::new(folder), "{catalogue}");
+        }
         assert!(toml::from_str::<Catalogue>("[[candidate]]\nfile = 'a'\nnope = 1\n").is_err());
     }
 }

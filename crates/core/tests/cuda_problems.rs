@@ -1,0 +1,61 @@
+//! The problems of the CUDA target: every scenario resolves, held-out cases can be drawn, and the files that a problem
+//! names are there.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use kernelseek_core::held_out::draw;
+use kernelseek_core::problem::{Problem, Target, parse_problem};
+use kernelseek_core::resolve::resolve;
+use kernelseek_core::scenario::{Scenario, parse_scenarios};
+use std::path::{Path, PathBuf};
+
+fn folders() -> Vec<PathBuf> {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../problems/cuda");
+    let mut found: Vec<PathBuf> =
+        std::fs::read_dir(all).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
+    found.sort();
+    found
+}
+
+fn read(folder: &Path) -> (Problem, Vec<Scenario>) {
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let problem = parse_problem("problem.toml", &text("problem.toml")).unwrap_or_else(|e| panic!("{e}"));
+    let scenarios =
+        parse_scenarios(&problem, "h200.jsonl", &text("h200.jsonl")).unwrap_or_else(|e| panic!("{e}"));
+    (problem, scenarios)
+}
+
+#[test]
+fn every_scenario_resolves_with_a_cost_and_fits_in_a_pool() {
+    let folders = folders();
+    assert!(folders.len() >= 5, "{folders:?}");
+    for folder in &folders {
+        let (problem, scenarios) = read(folder);
+        assert_eq!(problem.target, Target::Cuda, "{}", problem.name);
+        assert!(folder.ends_with(&problem.name), "{} in {}", problem.name, folder.display());
+        assert!(scenarios.len() >= 14, "{} has {} scenarios", problem.name, scenarios.len());
+        for name in [&problem.seed.path, &problem.reference.source.path] {
+            assert!(folder.join(name).is_file(), "{} of {}", name, problem.name);
+        }
+        for scenario in &scenarios {
+            let case = resolve(&problem, scenario).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
+            assert!(case.flops.unwrap() > 0.0 && case.bytes.unwrap() > 0.0, "{}", case.id);
+            // Sixteen slots are far below the memory of any GPU that these are meant for.
+            assert!(case.slot_bytes() < 1 << 28, "{} takes {}", case.id, case.slot_bytes());
+        }
+    }
+}
+
+#[test]
+fn held_out_cases_are_drawn_from_every_problem() {
+    for folder in folders() {
+        let (problem, scenarios) = read(&folder);
+        for seed in 0..3 {
+            let drawn = draw(&problem, &scenarios, seed, 0.5).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(drawn.len(), scenarios.len().div_ceil(2), "{}", problem.name);
+            for case in drawn.iter().map(|s| resolve(&problem, s).unwrap()) {
+                assert!(case.slot_bytes() < 1 << 29, "{} takes {}", case.id, case.slot_bytes());
+            }
+        }
+    }
+}
