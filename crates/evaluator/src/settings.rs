@@ -94,6 +94,12 @@ pub struct Settings {
     pub python: Option<PathBuf>,
     /// Folders to look for programs in.
     pub path: Vec<PathBuf>,
+    /// Which GPU: a number, a UUID or the beginning of one; the first when `None`.
+    pub gpu: Option<String>,
+    /// Folder with the leases of GPUs; the machine's own when `None`.
+    pub gpu_leases: Option<PathBuf>,
+    /// Token of the lease that this process runs under, if there is one.
+    pub gpu_lease: Option<String>,
     /// Tier.
     pub tier: Tier,
     /// Cache state.

@@ -4,11 +4,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 mod campaign;
+mod gpu;
 
 pub use campaign::{
     AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
     Import, LayerArg, Log, Report, Run, Seal, Status,
 };
+
+pub use gpu::{Gpu, GpuTrial};
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
 /// plausible.
@@ -40,6 +43,9 @@ pub struct Global {
     /// C++ compiler
     #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::CXX, hide_env = true)]
     pub cxx: Option<PathBuf>,
+    /// GPU: its number in `kernelseek gpu`, its UUID, or the beginning of that [default: the first]
+    #[arg(long, global = true, value_name = "GPU", env = crate::env_vars::GPU, hide_env = true)]
+    pub gpu: Option<String>,
     /// Print data as JSON on standard output
     #[arg(long, global = true)]
     pub json: bool,
@@ -81,8 +87,10 @@ pub enum Command {
     Build(Build),
     /// Say what a built library holds: imports, needed libraries, segments, and what breaks the rules
     Inspect(Inspect),
-    /// Say what this machine offers: compilers, sandbox layers, clocks, caches, peaks
+    /// Say what this machine offers: compilers, sandbox layers, clocks, GPUs, agents, and what to mend
     Doctor(Doctor),
+    /// List the GPUs and who uses them, or hold one while a command runs
+    Gpu(Gpu),
     /// Measure the measurement: seed against itself, planted slowdowns, hostile candidates
     Selftest(Selftest),
     /// Seal a campaign: problem, scenarios, goal and everything that results rest on
@@ -114,6 +122,9 @@ pub enum Command {
     /// Work as a built-in agent. Started by `run`.
     #[command(hide = true)]
     Agent(AgentEntry),
+    /// Try the driver. Started by `doctor`.
+    #[command(hide = true)]
+    GpuTrial(GpuTrial),
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),

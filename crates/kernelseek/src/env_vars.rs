@@ -9,13 +9,23 @@ pub const CC: &str = "CC";
 pub const CXX: &str = "CXX";
 /// Python for references and baselines.
 pub const PYTHON: &str = "KERNELSEEK_PYTHON";
+/// The CUDA compiler.
+pub const NVCC: &str = "KERNELSEEK_NVCC";
+/// Which GPU.
+pub const GPU: &str = "KERNELSEEK_GPU";
+/// Where leases of GPUs are kept.
+pub const GPU_LEASES: &str = "KERNELSEEK_GPU_LEASES";
+/// The lease that a process runs under.
+pub const GPU_LEASE: &str = kernelseek_device::cuda::lease::VARIABLE;
+/// The GPUs that the driver shows.
+pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 /// Where the supervisor listens; set for an agent that is led.
 pub const SUPERVISOR: &str = kernelseek_supervisor::protocol::SOCKET;
 /// No colour.
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// Every variable with its meaning.
-pub const TABLE: [(&str, &str); 9] = [
+pub const TABLE: [(&str, &str); 14] = [
     (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
     (
         "XDG_STATE_HOME",
@@ -26,6 +36,17 @@ pub const TABLE: [(&str, &str); 9] = [
     (CXX, "C++ compiler; the same as `--cxx`"),
     (PYTHON, "Python interpreter for references and baselines written as `def op(call)`"),
     ("PATH", "Where compilers and interpreters are looked for"),
+    (NVCC, "CUDA compiler; otherwise it is looked for in `PATH`, `$CUDA_HOME/bin` and `/usr/local/cuda/bin`"),
+    (GPU, "GPU to use: number, UUID or its beginning; the same as `--gpu`. Set by `kernelseek gpu -- CMD`"),
+    (
+        GPU_LEASES,
+        "Folder for the leases of GPUs, the same for everybody on the machine; otherwise `/run/lock/kernelseek`, or else `/tmp/kernelseek-leases`",
+    ),
+    (GPU_LEASE, "The lease that a command runs under; set by `kernelseek gpu -- CMD`"),
+    (
+        CUDA_VISIBLE_DEVICES,
+        "GPUs that the driver shows; the first of them is used unless `--gpu` says otherwise. Set by `kernelseek gpu -- CMD`",
+    ),
     (
         SUPERVISOR,
         "Socket of the supervisor; set by `kernelseek run` for the agent it leads, where `eval`, `hypothesis`, `answer` and `hook-decision` ask it",

@@ -10,6 +10,7 @@ pub mod env_vars;
 mod error;
 pub mod exit;
 mod goal_view;
+mod gpu_view;
 mod live;
 mod log_view;
 mod narrator;
@@ -40,9 +41,12 @@ pub fn main() -> u8 {
             return code;
         }
     };
-    // The hidden entry comes first: it must touch nothing that the others set up.
+    // The hidden entries come first: they must touch nothing that the others set up.
     if let Command::Worker(args) = &cli.command {
         return commands::worker::run(args);
+    }
+    if let Command::GpuTrial(args) = &cli.command {
+        return commands::gpu::attempt(args);
     }
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
@@ -55,6 +59,7 @@ pub fn main() -> u8 {
         Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &mut printer),
+        Command::Gpu(args) => commands::gpu::run(args, &cli.global, &mut printer),
         Command::Selftest(args) => commands::selftest::run(args, &cli.global, &mut printer),
         Command::Seal(args) => commands::seal::run(args, &cli.global, &mut printer),
         Command::Goal(args) => commands::goal::run(args, &cli.global, &mut printer),
@@ -70,7 +75,7 @@ pub fn main() -> u8 {
         Command::HookDecision(args) => commands::hook_decision::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
         Command::Agent(entry) => commands::agent::run(entry, &printer),
-        Command::Worker(_) => Ok(exit::OK),
+        Command::Worker(_) | Command::GpuTrial(_) => Ok(exit::OK),
     };
     outcome.unwrap_or_else(|error| {
         printer.error(&error);

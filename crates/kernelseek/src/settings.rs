@@ -23,6 +23,9 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         cxx: global.cxx.clone(),
         python: std::env::var_os(crate::env_vars::PYTHON).map(PathBuf::from),
         path,
+        gpu: global.gpu.clone(),
+        gpu_leases: gpu_leases(),
+        gpu_lease: gpu_lease(),
         tier,
         mode: Mode::Cold,
         effort: Effort::of(tier),
@@ -35,6 +38,16 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         candidate_flags: None,
         calibrate: tier != Tier::Quick,
     })
+}
+
+/// The folder with the leases of GPUs, if one is named.
+pub(crate) fn gpu_leases() -> Option<PathBuf> {
+    std::env::var_os(crate::env_vars::GPU_LEASES).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+/// The lease that this process runs under, if there is one.
+pub(crate) fn gpu_lease() -> Option<String> {
+    std::env::var(crate::env_vars::GPU_LEASE).ok().filter(|v| !v.is_empty())
 }
 
 /// Where the state folder is, whether it exists or not.
