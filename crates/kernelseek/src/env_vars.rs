@@ -11,6 +11,8 @@ pub const CXX: &str = "CXX";
 pub const PYTHON: &str = "KERNELSEEK_PYTHON";
 /// The CUDA compiler.
 pub const NVCC: &str = "KERNELSEEK_NVCC";
+/// Folder of a CUDA toolkit.
+pub const CUDA_HOME: &str = "CUDA_HOME";
 /// Which GPU.
 pub const GPU: &str = "KERNELSEEK_GPU";
 /// Where leases of GPUs are kept.
@@ -25,7 +27,7 @@ pub const SUPERVISOR: &str = kernelseek_supervisor::protocol::SOCKET;
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// Every variable with its meaning.
-pub const TABLE: [(&str, &str); 14] = [
+pub const TABLE: [(&str, &str); 15] = [
     (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
     (
         "XDG_STATE_HOME",
@@ -37,6 +39,7 @@ pub const TABLE: [(&str, &str); 14] = [
     (PYTHON, "Python interpreter for references and baselines written as `def op(call)`"),
     ("PATH", "Where compilers and interpreters are looked for"),
     (NVCC, "CUDA compiler; otherwise it is looked for in `PATH`, `$CUDA_HOME/bin` and `/usr/local/cuda/bin`"),
+    (CUDA_HOME, "Folder of a CUDA toolkit, whose `bin` holds its tools"),
     (GPU, "GPU to use: number, UUID or its beginning; the same as `--gpu`. Set by `kernelseek gpu -- CMD`"),
     (
         GPU_LEASES,

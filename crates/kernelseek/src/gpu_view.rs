@@ -80,13 +80,11 @@ fn state(gpu: &Listed) -> Vec<String> {
     if let (Some(now), Some(most)) = (f.power_w, f.power_limit_w) {
         parts.push(format!("{now:.0} of {most:.0} W"));
     }
-    match f.compute_mode {
-        Some(ComputeMode::ExclusiveProcess | ComputeMode::ExclusiveThread) => {
-            parts.push("exclusive".to_owned())
-        }
-        Some(ComputeMode::Prohibited) => parts.push("prohibited".to_owned()),
-        Some(ComputeMode::Default) | None => {}
-    }
+    parts.extend(match f.compute_mode {
+        Some(ComputeMode::ExclusiveProcess | ComputeMode::ExclusiveThread) => Some("exclusive".to_owned()),
+        Some(ComputeMode::Prohibited) => Some("prohibited".to_owned()),
+        Some(ComputeMode::Default) | None => None,
+    });
     if f.mig == Some(true) {
         parts.push("MIG".to_owned());
     }

@@ -44,7 +44,7 @@ pub(crate) fn look(settings: &Settings, layers: &Layers, printer: &Printer) -> G
         helper: settings.helper.clone(),
         path: settings.path.clone(),
         nvcc: named(env_vars::NVCC),
-        toolkit: named("CUDA_HOME"),
+        toolkit: named(env_vars::CUDA_HOME),
         env: environment(),
         agents: AGENTS.map(str::to_owned).to_vec(),
     };
