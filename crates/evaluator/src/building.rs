@@ -156,6 +156,7 @@ mod tests {
             mode: Mode::Cold,
             column: Column::Device,
             gpu: None,
+            gpu_leases: None,
             gpu_lease: None,
             sanitize: Vec::new(),
             effort: Effort::of(Tier::Quick),

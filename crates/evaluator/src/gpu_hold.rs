@@ -45,6 +45,11 @@ impl GpuError {
     }
 }
 
+/// Whether `wanted` is a GPU's UUID or the beginning of it.
+fn is_named(gpu: &GpuIdentity, wanted: &str) -> bool {
+    wanted.len() > "GPU-".len() && gpu.uuid.starts_with(&wanted.replace("gpu-", "GPU-"))
+}
+
 /// A GPU that this session holds.
 #[derive(Debug)]
 pub struct GpuHold {
@@ -64,7 +69,7 @@ impl GpuHold {
         let identity = device::list()?
             .into_iter()
             .enumerate()
-            .find(|(ordinal, gpu)| gpu.uuid == wanted || ordinal.to_string() == wanted)
+            .find(|(ordinal, gpu)| ordinal.to_string() == wanted || is_named(gpu, wanted))
             .map(|(_, gpu)| gpu)
             .ok_or_else(|| CudaError::NoDevice(wanted.to_owned()))?;
         let claim = Claim {
@@ -72,7 +77,8 @@ impl GpuHold {
             lasts: Some(LASTS),
             within: settings.gpu_lease.clone(),
         };
-        let lease = Leases::shared()?.acquire(&identity.uuid, &claim, Some(PATIENCE), &mut |holder| {
+        let leases = settings.gpu_leases.as_deref().map_or_else(Leases::shared, Leases::at)?;
+        let lease = leases.acquire(&identity.uuid, &claim, Some(PATIENCE), &mut |holder| {
             sink.on(&Event::WaitingForGpu { holder: holder.describe(now_ms()) });
         })?;
         let gpu = Gpu::open(Some(&identity.uuid))?;

@@ -151,16 +151,18 @@ pub struct Settings {
     pub python: Option<PathBuf>,
     /// Folders to look for programs in.
     pub path: Vec<PathBuf>,
+    /// Which GPU: a number, a UUID or the beginning of one; the first when `None`.
+    pub gpu: Option<String>,
+    /// Folder with the leases of GPUs; the machine's own when `None`.
+    pub gpu_leases: Option<PathBuf>,
+    /// Token of the lease that this process runs under, if there is one.
+    pub gpu_lease: Option<String>,
     /// Tier.
     pub tier: Tier,
     /// Cache state.
     pub mode: Mode,
     /// What of a call is timed, on a GPU.
     pub column: Column,
-    /// The GPU to use, by UUID or ordinal; the first when `None`.
-    pub gpu: Option<String>,
-    /// The lease that this process was started under, as its environment says.
-    pub gpu_lease: Option<String>,
     /// Effort; `Effort::of(tier)` unless the caller knows better.
     pub effort: Effort,
     /// Scenario set; the problem's default when `None`.

@@ -7,11 +7,14 @@ mod campaign;
 mod tools;
 
 pub use tools::{Profile, SanitizeArg, SetArg, SoloArgs};
+mod gpu;
 
 pub use campaign::{
     AgentArg, AgentCommand, AgentEntry, Answer, Ask, Demo, Export, Goal, Here, HookDecision, Hypothesis,
     Import, LayerArg, Log, Report, Run, Seal, Status,
 };
+
+pub use gpu::{Gpu, GpuTrial};
 
 /// Says what is true about a candidate kernel: built, allowed, correct on every scenario, timed against the seed,
 /// plausible.
@@ -46,6 +49,9 @@ pub struct Global {
     /// CUDA compiler [default: looked for; `kernelseek doctor` says where]
     #[arg(long, global = true, value_name = "PROGRAM", env = crate::env_vars::NVCC, hide_env = true)]
     pub nvcc: Option<PathBuf>,
+    /// GPU: its number in `kernelseek gpu`, its UUID, or the beginning of that [default: the first]
+    #[arg(long, global = true, value_name = "GPU", env = crate::env_vars::GPU, hide_env = true)]
+    pub gpu: Option<String>,
     /// Print data as JSON on standard output
     #[arg(long, global = true)]
     pub json: bool,
@@ -90,8 +96,10 @@ pub enum Command {
     Inspect(Inspect),
     /// Run one scenario under Nsight Compute and keep its report; no time of it is ever counted
     Profile(Profile),
-    /// Say what this machine offers: compilers, sandbox layers, clocks, caches, peaks
+    /// Say what this machine offers: compilers, sandbox layers, clocks, GPUs, agents, and what to mend
     Doctor(Doctor),
+    /// List the GPUs and who uses them, or hold one while a command runs
+    Gpu(Gpu),
     /// Measure the measurement: seed against itself, planted slowdowns, hostile candidates
     Selftest(Selftest),
     /// Seal a campaign: problem, scenarios, goal and everything that results rest on
@@ -123,6 +131,9 @@ pub enum Command {
     /// Work as a built-in agent. Started by `run`.
     #[command(hide = true)]
     Agent(AgentEntry),
+    /// Try the driver. Started by `doctor`.
+    #[command(hide = true)]
+    GpuTrial(GpuTrial),
     /// Run as a worker. Started by the tool itself.
     #[command(hide = true)]
     Worker(WorkerArgs),

@@ -15,13 +15,21 @@ pub const CUDA_HOMES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
 pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 /// Python for references and baselines.
 pub const PYTHON: &str = "KERNELSEEK_PYTHON";
+/// Which GPU.
+pub const GPU: &str = "KERNELSEEK_GPU";
+/// Where leases of GPUs are kept.
+pub const GPU_LEASES: &str = "KERNELSEEK_GPU_LEASES";
+/// The lease that a process runs under.
+pub const GPU_LEASE: &str = kernelseek_device::cuda::lease::VARIABLE;
+/// The GPUs that the driver shows.
+pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 /// Where the supervisor listens; set for an agent that is led.
 pub const SUPERVISOR: &str = kernelseek_supervisor::protocol::SOCKET;
 /// No colour.
 pub const NO_COLOR: &str = "NO_COLOR";
 
 /// Every variable with its meaning.
-pub const TABLE: [(&str, &str); 13] = [
+pub const TABLE: [(&str, &str); 17] = [
     (STATE_DIR, "Folder for caches and records; the same as `--state-dir`"),
     (
         "XDG_STATE_HOME",
@@ -36,6 +44,16 @@ pub const TABLE: [(&str, &str); 13] = [
     (VIRTUAL_ENV, "Active virtual environment, whose packages may hold `nvcc`; looked at last"),
     (PYTHON, "Python interpreter for references and baselines written as `def op(call)`"),
     ("PATH", "Where compilers and interpreters are looked for"),
+    (GPU, "GPU to use: number, UUID or its beginning; the same as `--gpu`. Set by `kernelseek gpu -- CMD`"),
+    (
+        GPU_LEASES,
+        "Folder for the leases of GPUs, the same for everybody on the machine; otherwise `/run/lock/kernelseek`, or else `/tmp/kernelseek-leases`",
+    ),
+    (GPU_LEASE, "The lease that a command runs under; set by `kernelseek gpu -- CMD`"),
+    (
+        CUDA_VISIBLE_DEVICES,
+        "GPUs that the driver shows; the first of them is used unless `--gpu` says otherwise. Set by `kernelseek gpu -- CMD`",
+    ),
     (
         SUPERVISOR,
         "Socket of the supervisor; set by `kernelseek run` for the agent it leads, where `eval`, `hypothesis`, `answer` and `hook-decision` ask it",

@@ -13,13 +13,17 @@ pub const INPUT: u8 = 3;
 pub const TOOLCHAIN: u8 = 4;
 /// The machine or the harness failed: a worker could not be started, the seed or the reference failed.
 pub const HARNESS: u8 = 5;
+/// `gpu -- CMD`: CMD is there and cannot be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// `gpu -- CMD`: there is no such program.
+pub const NOT_FOUND: u8 = 127;
 /// A person interrupted it; nothing is lost.
 pub const INTERRUPTED: u8 = 130;
 /// A bug in KernelSeek.
 pub const INTERNAL: u8 = 70;
 
 /// Every code with its meaning.
-pub const TABLE: [(u8, &str); 8] = [
+pub const TABLE: [(u8, &str); 10] = [
     (
         OK,
         "The harness worked. For `eval` that is so whatever the verdict, so that an agent's hooks see no failed command",
@@ -39,5 +43,10 @@ pub const TABLE: [(u8, &str); 8] = [
         "The machine or the harness failed: a worker could not be started, or the seed or the reference failed",
     ),
     (INTERNAL, "A bug in KernelSeek"),
+    (NOT_EXECUTABLE, "`gpu -- CMD`: CMD is there and cannot be executed"),
+    (
+        NOT_FOUND,
+        "`gpu -- CMD`: there is no program CMD. Otherwise `gpu -- CMD` exits as CMD does, with 128 + N if signal N ended it",
+    ),
     (INTERRUPTED, "A person interrupted `run`; nothing is lost, and the same command goes on"),
 ];

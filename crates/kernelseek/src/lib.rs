@@ -10,6 +10,7 @@ pub mod env_vars;
 mod error;
 pub mod exit;
 mod goal_view;
+mod gpu_view;
 mod live;
 mod log_view;
 mod narrator;
@@ -47,6 +48,9 @@ pub fn main() -> u8 {
     if let Command::Solo(args) = &cli.command {
         return commands::solo::run(args);
     }
+    if let Command::GpuTrial(args) = &cli.command {
+        return commands::gpu::attempt(args);
+    }
     let mut printer = Printer::new(&cli.global);
     let outcome = match &cli.command {
         Command::Demo(args) => commands::demo::run(args, &cli.global, &mut printer),
@@ -59,6 +63,7 @@ pub fn main() -> u8 {
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),
         Command::Profile(args) => commands::profile::run(args, &cli.global, &mut printer),
         Command::Doctor(args) => commands::doctor::run(args, &cli.global, &mut printer),
+        Command::Gpu(args) => commands::gpu::run(args, &cli.global, &mut printer),
         Command::Selftest(args) => commands::selftest::run(args, &cli.global, &mut printer),
         Command::Seal(args) => commands::seal::run(args, &cli.global, &mut printer),
         Command::Goal(args) => commands::goal::run(args, &cli.global, &mut printer),
@@ -74,7 +79,7 @@ pub fn main() -> u8 {
         Command::HookDecision(args) => commands::hook_decision::run(args, &cli.global, &mut printer),
         Command::Completions(args) => commands::completions::run(args, &mut printer),
         Command::Agent(entry) => commands::agent::run(entry, &printer),
-        Command::Worker(_) | Command::Solo(_) => Ok(exit::OK),
+        Command::Worker(_) | Command::Solo(_) | Command::GpuTrial(_) => Ok(exit::OK),
     };
     outcome.unwrap_or_else(|error| {
         printer.error(&error);

@@ -27,11 +27,12 @@ pub(crate) fn resolve(global: &Global, tier: Tier) -> Result<Settings, CommandEr
         archs: Vec::new(),
         python: std::env::var_os(crate::env_vars::PYTHON).map(PathBuf::from),
         path,
+        gpu: global.gpu.clone(),
+        gpu_leases: gpu_leases(),
+        gpu_lease: gpu_lease(),
         tier,
         mode: Mode::Cold,
         column: Column::Device,
-        gpu: None,
-        gpu_lease: std::env::var(kernelseek_device::cuda::lease::VARIABLE).ok(),
         effort: Effort::of(tier),
         set: None,
         only: Vec::new(),
@@ -56,6 +57,16 @@ fn cuda_places(global: &Global) -> CudaPlaces {
         pythons: active.into_iter().chain(set(env_vars::PYTHON)).collect(),
         out_of_bounds: Vec::new(),
     }
+}
+
+/// The folder with the leases of GPUs, if one is named.
+pub(crate) fn gpu_leases() -> Option<PathBuf> {
+    std::env::var_os(crate::env_vars::GPU_LEASES).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+/// The lease that this process runs under, if there is one.
+pub(crate) fn gpu_lease() -> Option<String> {
+    std::env::var(crate::env_vars::GPU_LEASE).ok().filter(|v| !v.is_empty())
 }
 
 /// Where the state folder is, whether it exists or not.

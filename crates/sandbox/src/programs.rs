@@ -145,7 +145,7 @@ mod tests {
         ];
         let path = std::env::var_os("PATH").unwrap();
         let env = BTreeMap::from([("PATH".into(), path)]);
-        let answers = ask(list, &env, Duration::from_secs(3));
+        let answers = ask(list, &env, Duration::from_secs(5));
         let version = |name: &str| answers.iter().find(|p| p.name == name).unwrap().version.clone();
         assert_eq!(version("good").as_deref(), Some("good 1.2.3"));
         assert_eq!(version("loud").as_deref(), Some("loud 9.9"));

@@ -1,5 +1,6 @@
 //! `doctor`.
 
+use super::doctor_gpu;
 use crate::cli::{Doctor, Global};
 use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
     let peaks = args.peaks.then(Peaks::measure);
     let find = |name: &str| settings.path.iter().map(|p| p.join(name)).find(|p| p.is_file());
     let (python, valgrind) = (settings.python.clone().or_else(|| find("python3")), find("valgrind"));
+    let gpu = doctor_gpu::look(&settings, &layers, printer);
     if printer.json {
         printer.json(&json!({
             "device": identity,
@@ -41,6 +43,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
             "python": python,
             "valgrind": valgrind,
             "state_dir": settings.state_dir,
+            "gpu": gpu,
         }))?;
         return Ok(exit::OK);
     }
@@ -121,7 +124,9 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
             .map_or_else(|| "none: selftest cannot count instructions".into(), |p| p.display().to_string()),
         Some("install valgrind"),
     );
-    row(true, "state", &settings.state_dir.display().to_string(), None);
+    if gpu.surroundings.network_state.is_none() {
+        row(true, "state", &settings.state_dir.display().to_string(), None);
+    }
     if let Some(p) = peaks {
         row(
             true,
@@ -135,6 +140,7 @@ pub(crate) fn run(args: &Doctor, global: &Global, printer: &mut Printer) -> Resu
             None,
         );
     }
+    text.push_str(&doctor_gpu::text(&gpu.rows, printer.width(), style));
     printer.data(&text);
     Ok(exit::OK)
 }

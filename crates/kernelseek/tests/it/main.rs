@@ -8,6 +8,7 @@ mod check;
 mod crash;
 mod demo;
 mod eval;
+mod gpu;
 mod hostile;
 mod init;
 mod led;

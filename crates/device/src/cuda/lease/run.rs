@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
 /// Signals that are passed on when somebody sends them to us.
@@ -53,6 +53,7 @@ pub fn run(program: &OsString, args: &[OsString], env: &[(&str, String)]) -> Res
     let signals = Signals::take().map_err(|source| RunError::System { program: name(), source })?;
     let mut command = Command::new(program);
     command.args(args).envs(env.iter().map(|(k, v)| (k, v)));
+    signals.give_back_to(&mut command);
     let mut child = command.spawn().map_err(|source| match source.kind() {
         io::ErrorKind::NotFound if !names_a_file(program) => RunError::NotFound { program: name() },
         _ => RunError::NotExecutable { program: name(), source },
@@ -66,8 +67,7 @@ fn names_a_file(program: &OsString) -> bool {
     path.components().count() > 1 && path.exists()
 }
 
-/// The signals of this process, held back while a command runs. The standard library starts commands with none held
-/// back.
+/// The signals of this process, held back while a command runs.
 struct Signals {
     set: libc::sigset_t,
     before: libc::sigset_t,
@@ -91,6 +91,22 @@ impl Signals {
                 code => Err(io::Error::from_raw_os_error(code)),
             }
         }
+    }
+
+    /// Lets the command begin with the signals held back that were so before.
+    #[expect(unsafe_code, reason = "a setting between fork and exec")]
+    fn give_back_to(&self, command: &mut Command) {
+        let before = self.before;
+        let restore = move || {
+            // SAFETY: a plain structure; the child has one thread.
+            match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) }
+            {
+                0 => Ok(()),
+                code => Err(io::Error::from_raw_os_error(code)),
+            }
+        };
+        // SAFETY: the closure makes one plain system call, allocates nothing and takes no lock.
+        unsafe { command.pre_exec(restore) };
     }
 
     #[expect(unsafe_code, reason = "waiting for a signal has no safe wrapper")]

@@ -47,7 +47,7 @@ fn driver(s: &Surroundings) -> Row {
     match &s.driver {
         Driver::Absent if s.wsl => bad(
             "driver",
-            "no NVIDIA driver in WSL: the cpu target works, the cuda target does not",
+            "no NVIDIA driver in WSL: only the cpu target works",
             "install the NVIDIA driver on Windows, then run `wsl --shutdown`",
         ),
         Driver::Absent if s.device_files => bad(
@@ -57,12 +57,12 @@ fn driver(s: &Surroundings) -> Row {
         ),
         Driver::Absent if s.container.is_some() => bad(
             "driver",
-            "no NVIDIA driver in this container: the cpu target works, the cuda target does not",
+            "no NVIDIA driver in this container: only the cpu target works",
             "on a host with a GPU, start the container with it (docker: `--gpus all`)",
         ),
         Driver::Absent => bad(
             "driver",
-            "no NVIDIA driver: the cpu target works, the cuda target does not",
+            "no NVIDIA driver: only the cpu target works",
             "on a machine with an NVIDIA GPU, install its driver, version 580 or newer",
         ),
         Driver::Broken(why) => bad("driver", why, broken(why)),
@@ -84,7 +84,9 @@ fn driver(s: &Surroundings) -> Row {
 /// What helps against a driver that does not answer, by what it says.
 fn broken(why: &str) -> &'static str {
     let says = |words: &[&str]| words.iter().any(|w| why.contains(w));
-    if says(&["mismatch", "MISMATCH"]) {
+    if says(&["libcuda.so.1 was not found"]) {
+        "install the driver's CUDA library; in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    } else if says(&["mismatch", "MISMATCH"]) {
         "restart the machine: the driver was updated and the old one is still loaded"
     } else if says(&["not loaded"]) {
         "load the kernel module: `sudo modprobe nvidia`"
@@ -332,9 +334,9 @@ fn agents(found: &[Program]) -> Vec<Row> {
     found
         .iter()
         .map(|agent| match (&agent.version, &agent.silent) {
-            (Some(version), _) => {
-                good("agent", format!("{} {}", agent.name, version_alone(&agent.name, version)))
-            }
+            // Some say their own name before the number.
+            (Some(version), _) if version.starts_with(&agent.name) => good("agent", version),
+            (Some(version), _) => good("agent", format!("{} {version}", agent.name)),
             (None, why) => bad(
                 "agent",
                 format!("{}: {}", agent.name, why.as_deref().unwrap_or("does not answer")),
@@ -350,11 +352,6 @@ fn short(version: &str) -> &str {
         .iter()
         .find_map(|word| version.rsplit_once(word).map(|(_, rest)| rest))
         .map_or(version, |rest| rest.split([' ', ',']).next().unwrap_or(rest))
-}
-
-/// The version without the agent's own name before it.
-fn version_alone<'a>(name: &str, version: &'a str) -> &'a str {
-    version.strip_prefix(name).map_or(version, |rest| rest.trim_start_matches([' ', ':', 'v']))
 }
 
 fn dotted((major, minor): (u32, u32)) -> String {

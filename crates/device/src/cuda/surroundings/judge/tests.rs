@@ -80,13 +80,13 @@ fn a_machine_without_a_driver_gets_one_row_about_it() {
     let rows = judge(&nothing());
     let names: Vec<&str> = rows.iter().map(|r| r.name.as_str()).collect();
     assert_eq!(names, ["driver", "agent"], "tools of a toolkit are of no use here");
-    assert!(rows[0].value.contains("the cpu target works"));
+    assert!(rows[0].value.contains("only the cpu target works"));
 }
 
 type Change = fn(&mut Surroundings);
 
 /// Every way in which a row can be bad: the change, the row's name, a word of its value, a word of its fix.
-const AMISS: [(Change, &str, &str, &str); 33] = [
+const AMISS: [(Change, &str, &str, &str); 34] = [
     (|s| *s = nothing(), "driver", "cpu target works", "version 580"),
     (|s| (*s, s.wsl) = (nothing(), true), "driver", "WSL", "on Windows"),
     (
@@ -96,6 +96,12 @@ const AMISS: [(Change, &str, &str, &str); 33] = [
         "NVIDIA_DRIVER_CAPABILITIES",
     ),
     (|s| (*s, s.container) = (nothing(), Some("docker".into())), "driver", "container", "--gpus all"),
+    (
+        |s| s.driver = Driver::Broken("libcuda.so.1 was not found: x".into()),
+        "driver",
+        "libcuda",
+        "NVIDIA_DRIVER_CAPABILITIES",
+    ),
     (
         |s| s.driver = Driver::Broken("RM detects a driver/library version mismatch".into()),
         "driver",
