@@ -18,6 +18,7 @@ fn request<'a>(file: &'a str, text: &'a str) -> Request<'a> {
         headers: &[],
         function: None,
         types: BTreeMap::new(),
+        launch: None,
         reference: Reference::Native,
         missing: &[],
     }
