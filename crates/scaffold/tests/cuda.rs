@@ -108,7 +108,13 @@ fn grids_and_guards_give_shapes_and_roles() {
 #[test]
 fn the_call_runs_on_its_own_stream() {
     for (name, parts) in [
-        ("axpby.cu", &["launch_axpby((const float *)call->x.data, (float *)call->y.data, (int)call->n", "(cudaStream_t)call->stream)"][..]),
+        (
+            "axpby.cu",
+            &[
+                "launch_axpby((const float *)call->x.data, (float *)call->y.data, (int)call->n",
+                "(cudaStream_t)call->stream)",
+            ][..],
+        ),
         ("rownorm.cu", &["launch_rownorm<float, 256>(", "rownorm<T, BLOCK><<<grid, block, 0, stream>>>"][..]),
         (
             "heat.cu",

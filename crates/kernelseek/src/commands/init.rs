@@ -43,7 +43,11 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
         printer.data(&written(&made, &name, &folder, printer));
     }
     let problem = folder.join("problem");
-    let lines = made.files.iter().map(|(path, _)| folder.join(path)).find(|p| p.extension().is_some_and(|e| e == "jsonl"));
+    let lines = made
+        .files
+        .iter()
+        .map(|(path, _)| folder.join(path))
+        .find(|p| p.extension().is_some_and(|e| e == "jsonl"));
     let lines = lines.unwrap_or_else(|| problem.join("cpu.jsonl"));
     let mut checked = check::checked(&problem, None, &[], global, printer);
     let dropped = checked.as_ref().map_or_else(|_| Vec::new(), degenerate);
