@@ -6,7 +6,7 @@ use crate::plan::{Plan, Purpose, plan};
 use crate::poly::Polynomial;
 use crate::prototype::{self, Prototype};
 use crate::render::{self, problem::About, seed::Adapter};
-use crate::scenario::scenarios;
+use crate::scenario::{WORK, scenarios};
 use crate::syntax::{Language, Parsed};
 use crate::tokens::{TokenKind, tokens};
 use crate::types::Types;
@@ -111,7 +111,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     let prototype = prototype::prototype(&main, &found, &types, language, &request.types)?;
     let leaves = leaves(&main, &prototype, &types, language)?;
     let plan = planned(&main, &headers, &prototype, &leaves, &types)?;
-    let scenarios = scenarios(&plan);
+    let scenarios = scenarios(&plan, WORK);
     if scenarios.is_empty() {
         return Err(Box::new(
             main.error(prototype.span.clone(), format!("no sizes were found for which `{}` does anything", prototype.name))

@@ -10,7 +10,7 @@ use crate::prototype::{self, Prototype, functions, node_of, signature};
 use crate::render::cuda::{self as rendered, Behind};
 use crate::render::{self, problem::About, seed::Adapter};
 use crate::scaffold::{Reference, Request, Scaffold, guesses, planned_on, problem_name, summary};
-use crate::scenario::scenarios;
+use crate::scenario::{DEVICE_WORK, scenarios};
 use crate::syntax::{Language, Parsed, field, text};
 use crate::types::{Base, Types};
 use crate::widen::{self, Wider};
@@ -52,7 +52,7 @@ pub(crate) fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic
     let (lowered, name) = lowered(&main, &prototype, chosen.config.as_ref());
     let low = Parsed::new(request.file, &lowered)?;
     let plan = plan(&main, &headers, &low, &name, &prototype, &leaves, &types)?;
-    let scenarios = scenarios(&plan);
+    let scenarios = scenarios(&plan, DEVICE_WORK);
     if scenarios.is_empty() {
         return Err(Box::new(
             main.error(prototype.span.clone(), format!("no sizes were found for which `{}` does anything", prototype.name))
