@@ -189,7 +189,7 @@ impl Maker<'_> {
     }
 
     fn usual_size(&self) -> Option<i64> {
-        let mut size = 1 << 19;
+        let mut size = self.most;
         while size >= 1 {
             let values = self.values(|_| size, 0)?;
             if self.valid(&values) && self.work(&values).is_some_and(|w| w <= 4 * self.most / 3) {

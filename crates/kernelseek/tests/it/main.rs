@@ -14,6 +14,7 @@ mod led;
 mod messages;
 mod report;
 mod settle;
+mod solo;
 mod stop;
 mod tuning;
 mod turns;

@@ -89,22 +89,17 @@ fn remove(
             }
             continue;
         }
-        if kind.starts_with("preproc_if")
-            || matches!(kind, "namespace_definition" | "linkage_specification" | "declaration_list")
-        {
-            if kind != "linkage_specification"
-                || field(child, "body").is_some_and(|b| b.kind() == "declaration_list")
-            {
-                for inner in children(child) {
-                    if inner.kind() == "declaration_list" {
-                        remove(inner, parsed, blank, edits, remarks);
-                    }
-                }
-                if kind.starts_with("preproc_if") {
-                    remove(child, parsed, blank, edits, remarks);
-                }
-                continue;
+        let block = matches!(kind, "namespace_definition" | "declaration_list")
+            || kind == "linkage_specification"
+                && field(child, "body").is_some_and(|b| b.kind() == "declaration_list");
+        if block || kind.starts_with("preproc_if") {
+            for inner in children(child).into_iter().filter(|c| c.kind() == "declaration_list") {
+                remove(inner, parsed, blank, edits, remarks);
             }
+            if !block {
+                remove(child, parsed, blank, edits, remarks);
+            }
+            continue;
         }
         let function = match kind {
             "function_definition" => Some(child),

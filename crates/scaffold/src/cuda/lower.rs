@@ -30,11 +30,14 @@ pub(crate) fn lowered(name: &str, parameters: &str, body: &str) -> String {
     wrapped(&twice, head.len())
 }
 
+/// Places with what stands there instead.
+type Edits = Vec<(Range<usize>, String)>;
+
 /// Applies what `find` wants changed, if the text can be parsed.
 fn edited(
     source: &str,
     bounds: &mut BTreeMap<String, String>,
-    find: fn(&Kernel<'_>) -> Vec<(Range<usize>, String)>,
+    find: fn(&Kernel<'_>) -> Edits,
 ) -> Option<String> {
     let parsed = Parsed::new("", source).ok()?;
     let kernel = Kernel::new(&parsed, bounds)?;
@@ -326,8 +329,8 @@ impl<'p> Kernel<'p> {
 }
 
 /// Guards fall away; cooperative loops run over everything.
-fn loops_and_guards(kernel: &Kernel<'_>) -> Vec<(Range<usize>, String)> {
-    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+fn loops_and_guards(kernel: &Kernel<'_>) -> Edits {
+    let mut edits: Edits = Vec::new();
     let mut stepped: BTreeSet<String> = BTreeSet::new();
     for (node, terms) in kernel.conditions() {
         let settled: Vec<Node<'_>> = terms.iter().copied().filter(|t| kernel.settled(*t)).collect();
@@ -373,7 +376,7 @@ fn loops_and_guards(kernel: &Kernel<'_>) -> Vec<(Range<usize>, String)> {
 }
 
 /// `for (int c = tid; c < cols; c += blockDim.x)`.
-fn cooperative(kernel: &Kernel<'_>, node: Node<'_>) -> Option<Vec<(Range<usize>, String)>> {
+fn cooperative(kernel: &Kernel<'_>, node: Node<'_>) -> Option<Edits> {
     let declarator =
         children(field(node, "initializer")?).into_iter().find(|c| c.kind() == "init_declarator")?;
     let (name, value) = (field(declarator, "declarator")?, field(declarator, "value")?);
@@ -399,7 +402,7 @@ fn cooperative(kernel: &Kernel<'_>, node: Node<'_>) -> Option<Vec<(Range<usize>,
 }
 
 /// Indices become loops, where what they run over is known.
-fn indices(kernel: &Kernel<'_>) -> Vec<(Range<usize>, String)> {
+fn indices(kernel: &Kernel<'_>) -> Edits {
     let mut edits = Vec::new();
     let mut done: BTreeSet<usize> = BTreeSet::new();
     for (node, ..) in kernel.declared() {

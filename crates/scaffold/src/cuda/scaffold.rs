@@ -60,7 +60,7 @@ pub(crate) fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic
         ));
     }
     let problem = problem_name(&prototype, request);
-    let mut remarks = chosen.remarks.clone();
+    let mut remarks = chosen.remarks;
     remarks.extend(copy.remarks.iter().cloned());
     for (parameter, value) in prototype.template.iter().filter(|(p, _)| !request.types.contains_key(&p.name))
     {
@@ -76,7 +76,7 @@ pub(crate) fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic
     // A kernel is called through the adapter's own launch, which stands outside its namespace.
     let mut called = prototype.clone();
     if wrapper.is_some() {
-        called.name = name.clone();
+        called.name = name;
     }
     let same = |ty: &str| ty.to_owned();
     let adapter = Adapter {
