@@ -81,7 +81,7 @@ pub enum Command {
     Demo(Demo),
     /// Evaluate a candidate against the seed and the reference on every scenario
     Eval(Eval),
-    /// Make a campaign's folder for a kernel in C or C++: problem, seed, reference, scenarios
+    /// Make a campaign's folder for a kernel in C, C++ or CUDA: problem, seed, reference, scenarios
     Init(Init),
     /// Check that a problem can prove anything: trivial answers fail, the seed ties with itself
     Check(Check),
@@ -252,7 +252,7 @@ pub enum ColumnArg {
 pub struct Init {
     /// The file with the kernel
     pub file: PathBuf,
-    /// The function, NAME or NAME:LINE [default: the only one that other files can call]
+    /// The function or CUDA kernel, NAME or NAME:LINE [default: the only one that can be meant]
     #[arg(long, short, value_name = "NAME")]
     pub function: Option<String>,
     /// Folder to write [default: ./NAME]
@@ -264,6 +264,10 @@ pub struct Init {
     /// What a template parameter stands for, such as T=double [default: float]
     #[arg(long = "type", value_name = "NAME=TYPE")]
     pub types: Vec<String>,
+    /// How a CUDA kernel is launched, in its own parameters: "grid=(n + 255) / 256, block=256, smem=0" [default: as
+    /// the file does]
+    #[arg(long, value_name = "TEXT")]
+    pub launch: Option<String>,
     /// Overwrite files that exist
     #[arg(long)]
     pub force: bool,
@@ -272,7 +276,7 @@ pub struct Init {
 /// Language of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReferenceArg {
-    /// C, or C++ for a kernel in C++: the kernel's own code in wider types where that is possible.
+    /// The kernel's own language, C, C++ or CUDA: its own code in wider types where that is possible.
     C,
     /// Python, to be written.
     Python,

@@ -103,7 +103,9 @@ fn free_name(path: &Path, names: &BTreeMap<PathBuf, String>) -> String {
     let base = path.file_name().map_or_else(|| "header.h".to_owned(), |n| n.to_string_lossy().into_owned());
     let taken = |name: &str| {
         names.values().any(|n| n == name)
-            || ["seed.c", "seed.cc", "kernel.c", "kernel.cc", "reference.c", "reference.cc"].contains(&name)
+            || ["seed", "kernel", "reference"]
+                .iter()
+                .any(|stem| ["c", "cc", "cu"].iter().any(|e| name == format!("{stem}.{e}")))
     };
     if !taken(&base) {
         return base;

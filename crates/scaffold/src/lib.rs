@@ -1,9 +1,10 @@
-//! From a C or C++ kernel with an ordinary prototype to a problem that `check` takes.
+//! From a C, C++ or CUDA kernel with an ordinary prototype to a problem that `check` takes.
 //!
 //! Duty: source text → prototype → plan (tensors, fields, attributes, each guess with its reason) → files as path and
 //! text. Nothing here reads or writes a file.
 
 pub mod closure;
+mod cuda;
 mod extent;
 mod leaf;
 mod plan;

@@ -254,10 +254,12 @@ pub(crate) fn prototype(
         Box::new(file.error(found.span.clone(), format!("the definition of `{}` cannot be read", found.name)))
     };
     let node = node_of(file, &found.whole).ok_or_else(broken)?;
-    if let Some(at) = source.find("__global__").or_else(|| source.find("__device__")) {
+    if language != Language::Cuda
+        && let Some(at) = source.find("__global__").or_else(|| source.find("__device__"))
+    {
         return Err(Box::new(
-            file.error(at..at + "__global__".len(), "CUDA: the cuda target is not there yet")
-                .with_hint("a C or C++ kernel can be taken today"),
+            file.error(at..at + "__global__".len(), "CUDA in a file that is C or C++ by its name")
+                .with_hint("end its name in .cu"),
         ));
     }
     if let Some(span) = Parsed::first_error(node) {

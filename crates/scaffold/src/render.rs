@@ -1,5 +1,6 @@
 //! A plan as files.
 
+pub(crate) mod cuda;
 pub(crate) mod problem;
 pub(crate) mod reference;
 pub(crate) mod seed;

@@ -6,7 +6,7 @@ use crate::plan::{Plan, Purpose, plan};
 use crate::poly::Polynomial;
 use crate::prototype::{self, Prototype};
 use crate::render::{self, problem::About, seed::Adapter};
-use crate::scenario::scenarios;
+use crate::scenario::{WORK, scenarios};
 use crate::syntax::{Language, Parsed};
 use crate::tokens::{TokenKind, tokens};
 use crate::types::Types;
@@ -41,6 +41,8 @@ pub struct Request<'a> {
     pub function: Option<&'a str>,
     /// What template parameters stand for.
     pub types: BTreeMap<String, String>,
+    /// For a CUDA kernel: how it is launched, `grid=…, block=…, smem=…` in its own parameters.
+    pub launch: Option<&'a str>,
     /// Language of the reference.
     pub reference: Reference,
     /// Includes that were not found: file, line, name.
@@ -88,6 +90,15 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
         let source = Source::new(request.file, request.text);
         Box::new(Diagnostic::new(&source, 0..0, format!("{}: {message}", request.file)).with_hint(hint))
     })?;
+    if language == Language::Cuda {
+        return crate::cuda::scaffold::scaffold(request);
+    }
+    if request.launch.is_some() {
+        let source = Source::new(request.file, request.text);
+        return Err(Box::new(
+            Diagnostic::new(&source, 0..0, "`--launch` is for CUDA kernels").with_hint("leave it away"),
+        ));
+    }
     let main = Parsed::new(request.file, request.text)?;
     let headers: Vec<Parsed> =
         request.headers.iter().map(|h| Parsed::new(&h.name, &h.text)).collect::<Result<_, _>>()?;
@@ -100,7 +111,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     let prototype = prototype::prototype(&main, &found, &types, language, &request.types)?;
     let leaves = leaves(&main, &prototype, &types, language)?;
     let plan = planned(&main, &headers, &prototype, &leaves, &types)?;
-    let scenarios = scenarios(&plan);
+    let scenarios = scenarios(&plan, WORK);
     if scenarios.is_empty() {
         return Err(Box::new(
             main.error(prototype.span.clone(), format!("no sizes were found for which `{}` does anything", prototype.name))
@@ -153,6 +164,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
         reference: &reference.name,
         flags,
         remarks: &remarks,
+        cuda: false,
     };
     files.push(("campaign.toml".to_owned(), render::campaign(&problem.replace('_', "-"), &kernel)));
     files.push((kernel, seed.clone()));
@@ -178,7 +190,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
     })
 }
 
-fn summary(plan: &Plan) -> String {
+pub(crate) fn summary(plan: &Plan) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let of = |role: Role| plan.tensors.iter().filter(|t| t.role == role).count();
     let mut parts = vec![count(of(Role::Varying) + of(Role::Constant), "input")];
@@ -207,9 +219,26 @@ fn planned(
     };
     let node = prototype::node_of(main, &prototype.whole)
         .ok_or_else(|| refused("it cannot be found again".to_owned()))?;
+    planned_on(main, headers, (main, node), prototype, leaves, types)
+}
+
+/// The plan from the body of a definition in a file that need not be the one with the prototype.
+pub(crate) fn planned_on(
+    main: &Parsed,
+    headers: &[Parsed],
+    (walked, node): (&Parsed, tree_sitter::Node<'_>),
+    prototype: &Prototype,
+    leaves: &Leaves,
+    types: &Types,
+) -> Result<Plan, Box<Diagnostic>> {
+    let refused = |message: String| {
+        Box::new(main.error(prototype.span.clone(), format!("`{}`: {message}", prototype.name)).with_hint(
+            "write a function beside it that calls this one and stores the result through a pointer",
+        ))
+    };
     let names: Vec<String> = prototype.parameters.iter().map(|p| p.name.clone()).collect();
     let substituted = prototype.substituted();
-    let seen = Walk::run(headers, main, node, types, leaves, &substituted, &names);
+    let seen = Walk::run(headers, walked, node, types, leaves, &substituted, &names);
     let declared: Vec<Option<Vec<Option<Polynomial>>>> = leaves
         .all
         .iter()
@@ -227,7 +256,7 @@ fn planned(
 }
 
 /// A name for the problem that no name of the kernel's files collides with: it becomes a function and a header.
-fn problem_name(prototype: &Prototype, request: &Request<'_>) -> String {
+pub(crate) fn problem_name(prototype: &Prototype, request: &Request<'_>) -> String {
     let mut words: BTreeSet<&str> = BTreeSet::new();
     for text in request.headers.iter().map(|h| h.text.as_str()).chain([request.copy]) {
         words.extend(tokens(text).into_iter().filter(|t| t.kind == TokenKind::Word).map(|t| &text[t.span]));
@@ -347,7 +376,7 @@ pub fn guesses(files: &[(String, String)]) -> Vec<Guess> {
         let begins: &[&str] = match file.rsplit_once('.').map_or("", |(_, e)| e) {
             "toml" | "py" => &["# CHECK "],
             "jsonl" => &["\"note\": \"CHECK "],
-            "c" | "cc" if file.starts_with("problem/") => &["// CHECK ", "/* CHECK "],
+            "c" | "cc" | "cu" if file.starts_with("problem/") => &["// CHECK ", "/* CHECK "],
             _ => continue,
         };
         for (index, line) in text.lines().enumerate() {

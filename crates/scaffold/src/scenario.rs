@@ -21,8 +21,10 @@ pub(crate) struct Scenario {
     pub(crate) values: Values,
 }
 
-/// Iterations and elements of the usual scenario, at most.
-const WORK: i64 = 1 << 19;
+/// Iterations and elements of the usual scenario, at most, on one core.
+pub(crate) const WORK: i64 = 1 << 19;
+/// The same on a GPU.
+pub(crate) const DEVICE_WORK: i64 = 1 << 24;
 
 /// Sizes that are small by what their name says.
 const SMALL: &[(&[&str], i64)] = &[
@@ -50,10 +52,10 @@ pub fn without(lines: &str, ids: &[&str]) -> Option<String> {
 
 /// The scenarios of a plan; none if no sizes make it work.
 #[must_use]
-pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
+pub(crate) fn scenarios(plan: &Plan, most: i64) -> Vec<Scenario> {
     let big: Vec<&Field> =
         plan.fields.iter().filter(|f| f.purpose == Purpose::Size && small(&f.name).is_none()).collect();
-    let maker = Maker { plan, big: &big };
+    let maker = Maker { plan, big: &big, most };
     let Some(size) = maker.usual_size() else { return Vec::new() };
     let mut out: Vec<Scenario> = Vec::new();
     let mut add = |id: String, note: String, values: Option<Values>| {
@@ -61,7 +63,7 @@ pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
         if out.iter().any(|s| s.values == values || s.id == id) {
             return;
         }
-        let tiny = maker.work(&values).is_none_or(|w| w < WORK / 64);
+        let tiny = maker.work(&values).is_none_or(|w| w < most / 64);
         out.push(Scenario { id, tiny, note, values });
     };
     let note = "CHECK the sizes: made up so that a call takes about a tenth of a millisecond; put yours here";
@@ -121,6 +123,8 @@ pub(crate) fn scenarios(plan: &Plan) -> Vec<Scenario> {
 
 struct Maker<'a> {
     plan: &'a Plan,
+    /// Iterations and elements of the usual scenario, at most.
+    most: i64,
     big: &'a [&'a Field],
 }
 
@@ -185,10 +189,10 @@ impl Maker<'_> {
     }
 
     fn usual_size(&self) -> Option<i64> {
-        let mut size = 1 << 19;
+        let mut size = self.most;
         while size >= 1 {
             let values = self.values(|_| size, 0)?;
-            if self.valid(&values) && self.work(&values).is_some_and(|w| w <= 4 * WORK / 3) {
+            if self.valid(&values) && self.work(&values).is_some_and(|w| w <= 4 * self.most / 3) {
                 return Some(size);
             }
             size /= 2;

@@ -10,13 +10,15 @@ pub const LONGEST: usize = 8 << 20;
 /// Deeper nested syntax is not looked into.
 pub(crate) const DEEPEST: usize = 200;
 
-/// C or C++.
+/// Languages that kernels are read in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// C.
     C,
     /// C++.
     Cxx,
+    /// CUDA C++.
+    Cuda,
 }
 
 impl Language {
@@ -29,18 +31,19 @@ impl Language {
         match extension {
             "c" => Ok(Self::C),
             "cc" | "cpp" | "cxx" | "c++" | "C" | "hpp" | "hh" | "hxx" => Ok(Self::Cxx),
-            "cu" | "cuh" => Err((
-                "CUDA: the cuda target is not there yet".to_owned(),
-                "a C or C++ kernel can be taken today".to_owned(),
-            )),
+            "cu" | "cuh" => Ok(Self::Cuda),
             "h" => Err((
                 "a header: whether it is C or C++ cannot be told".to_owned(),
                 "name the .c or .cc file that holds the function's body".to_owned(),
             )),
-            _ => Err((
-                "neither C nor C++ by its name".to_owned(),
-                "known endings: .c, .cc, .cpp, .cxx, .hpp".to_owned(),
-            )),
+            _ => {
+                let known =
+                    "a kernel in C (.c), C++ (.cc, .cpp, .cxx, .hpp) or CUDA (.cu, .cuh) can be taken today";
+                Err(match other_language(extension) {
+                    Some(name) => (format!("{name} is not supported yet"), known.to_owned()),
+                    None => ("neither C, C++ nor CUDA by its name".to_owned(), known.to_owned()),
+                })
+            }
         }
     }
     /// Ending of generated files.
@@ -49,8 +52,33 @@ impl Language {
         match self {
             Self::C => "c",
             Self::Cxx => "cc",
+            Self::Cuda => "cu",
         }
     }
+}
+
+/// A language that kernels are written in and that is not read here.
+fn other_language(extension: &str) -> Option<&'static str> {
+    Some(match extension {
+        "py" => "Python",
+        "rs" => "Rust",
+        "hip" => "HIP",
+        "metal" | "air" => "Metal",
+        "cl" | "clcpp" => "OpenCL",
+        "zig" => "Zig",
+        "jl" => "Julia",
+        "f" | "f90" | "f95" | "f03" | "f08" | "for" | "cuf" => "Fortran",
+        "mojo" => "Mojo",
+        "wgsl" => "WGSL",
+        "glsl" | "comp" => "GLSL",
+        "hlsl" => "HLSL",
+        "ispc" => "ISPC",
+        "ptx" => "PTX",
+        "s" | "S" | "asm" => "assembly",
+        "swift" => "Swift",
+        "go" => "Go",
+        _ => return None,
+    })
 }
 
 /// A file with its syntax tree.
@@ -74,12 +102,20 @@ impl Parsed {
                 "take the kernel's own source, without generated tables, into a file of its own",
             )));
         }
+        Self::shown_as(name, text, text)
+    }
+
+    /// Parses `shown` in place of `text`, of the same length: places are those of `text`.
+    ///
+    /// # Errors
+    /// When it cannot be parsed.
+    pub(crate) fn shown_as(name: &str, text: &str, shown: &str) -> Result<Self, Box<Diagnostic>> {
         let source = Source::new(name, text);
         let mut parser = Parser::new();
         let tree = parser
             .set_language(&tree_sitter_cpp::LANGUAGE.into())
             .ok()
-            .and_then(|()| parser.parse(text, None));
+            .and_then(|()| parser.parse(shown, None));
         match tree {
             Some(tree) => Ok(Self { source, tree }),
             None => Err(Box::new(Diagnostic::new(&source, 0..0, "the file cannot be parsed"))),

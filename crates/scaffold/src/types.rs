@@ -35,6 +35,8 @@ impl Scalar {
             ["float" | "float32_t"] => scalar(DType::F32, "float"),
             ["double" | "float64_t"] => scalar(DType::F64, "double"),
             ["_Float16" | "__fp16" | "half" | "float16_t"] => scalar(DType::F16, "_Float16"),
+            ["__half"] => scalar(DType::F16, "__half"),
+            ["__nv_bfloat16" | "nv_bfloat16"] => scalar(DType::Bf16, "__nv_bfloat16"),
             ["__bf16" | "bfloat16" | "bfloat16_t"] => scalar(DType::Bf16, "__bf16"),
             ["char"] | ["char", "signed"] | ["int8_t"] => scalar(DType::I8, "int8_t"),
             ["char", "unsigned"] | ["uint8_t" | "uchar" | "byte"] => scalar(DType::U8, "uint8_t"),
@@ -185,7 +187,11 @@ impl Types {
                             .or_insert_with(|| text(value, source).to_owned());
                     }
                 }
-                "declaration" if node.parent().is_some_and(|p| p.kind() == "translation_unit") => {
+                "declaration"
+                    if node
+                        .parent()
+                        .is_some_and(|p| matches!(p.kind(), "translation_unit" | "declaration_list")) =>
+                {
                     self.constants(node, source);
                 }
                 "compound_statement" => return false,
@@ -195,7 +201,7 @@ impl Types {
         });
     }
 
-    /// `static const int TILE = 32;`, `constexpr int K = 3;`
+    /// `static const int TILE = 32;`, `constexpr int K = 3;`, in a namespace or not.
     fn constants(&mut self, node: Node<'_>, source: &str) {
         let fixed = children(node)
             .iter()

@@ -56,8 +56,10 @@ const MATH: &[&str] = &[
     "nextafter",
     "pow",
     "remainder",
+    "rcbrt",
     "rint",
     "round",
+    "rsqrt",
     "scalbn",
     "sin",
     "sinh",
@@ -68,8 +70,22 @@ const MATH: &[&str] = &[
     "trunc",
 ];
 
+/// Approximations that a GPU has for floats.
+const FAST: &[&str] =
+    &["__expf", "__exp10f", "__logf", "__log2f", "__log10f", "__powf", "__sinf", "__cosf", "__tanf"];
+
 /// Types that hold fewer bits than a double.
-const NARROW: &[&str] = &["float", "_Float16", "__fp16", "half", "float16_t", "float32_t"];
+const NARROW: &[&str] = &[
+    "float",
+    "_Float16",
+    "__fp16",
+    "half",
+    "__half",
+    "__nv_bfloat16",
+    "nv_bfloat16",
+    "float16_t",
+    "float32_t",
+];
 
 /// The wider types that fit a set of texts.
 pub(crate) fn wider(texts: &[&str]) -> Wider {
@@ -126,6 +142,7 @@ fn wide_word(word: &str, before: &str, wider: Wider) -> String {
             match word.strip_suffix('f') {
                 Some(plain) if MATH.contains(&plain) => plain.to_owned(),
                 _ if word == "HUGE_VALF" => "HUGE_VAL".to_owned(),
+                _ if FAST.contains(&word) => word.trim_start_matches('_').trim_end_matches('f').to_owned(),
                 _ => word.to_owned(),
             }
         }
@@ -148,6 +165,49 @@ fn wide_number(word: &str) -> &str {
         && !word.starts_with("0x")
         && !word.starts_with("0X");
     if real { word.trim_end_matches(['f', 'F']) } else { word }
+}
+
+/// Device code that means one type only: vectors, conversions by name, rounding by name, numbers as bits.
+pub(crate) fn device_obstacle(text: &str) -> Option<(usize, String)> {
+    const PREFIXES: [&str; 13] = [
+        "__half",
+        "__float",
+        "__double",
+        "__bfloat",
+        "__int_as",
+        "__uint_as",
+        "__ll",
+        "__h",
+        "__fadd_",
+        "__fmul_",
+        "__fmaf_",
+        "__fsqrt_",
+        "__f2",
+    ];
+    for token in tokens(text) {
+        if token.kind != TokenKind::Word {
+            continue;
+        }
+        let word = &text[token.span.clone()];
+        let vector = ["float", "half", "__half", "nv_bfloat16", "__nv_bfloat16"].iter().any(|base| {
+            word.strip_prefix(base).is_some_and(|n| {
+                matches!(n, "1" | "2" | "3" | "4" | "2_t") || n.starts_with("2_") && n.len() == 3
+            })
+        }) || word.strip_prefix("make_").is_some_and(|w| w.starts_with("float"))
+            || matches!(word, "half2" | "__nv_bfloat162");
+        if vector {
+            return Some((token.span.start, format!("`{word}` is a vector of one type")));
+        }
+        let named = PREFIXES.iter().any(|p| word.starts_with(p)) && !matches!(word, "__half" | "__host__");
+        let matrix = matches!(
+            word,
+            "wmma" | "nvcuda" | "reinterpret_cast" | "__fdividef" | "__frcp_rn" | "__saturatef"
+        );
+        if named || matrix {
+            return Some((token.span.start, format!("`{word}` is for one type")));
+        }
+    }
+    None
 }
 
 /// Code that takes numbers apart or names instructions does something else with other types.

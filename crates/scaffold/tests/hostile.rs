@@ -16,6 +16,7 @@ fn answered(file: &str, text: &str) {
             headers: &[],
             function,
             types: BTreeMap::new(),
+            launch: None,
             reference: Reference::Native,
             missing: &[],
         });

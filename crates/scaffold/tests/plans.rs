@@ -18,6 +18,7 @@ fn request<'a>(file: &'a str, text: &'a str) -> Request<'a> {
         headers: &[],
         function: None,
         types: BTreeMap::new(),
+        launch: None,
         reference: Reference::Native,
         missing: &[],
     }
@@ -286,9 +287,9 @@ fn refusals_say_where_and_what_to_do() {
         ("k.c", "void f(float *x, ...) {}", "variable arguments", "--function"),
         ("k.cc", "#include <vector>\nvoid f(std::vector<float> &x) {}", "std::vector", "std::span"),
         ("k.cc", "template <int K> void f(float *x) { x[K] = 0; }", "needs a value", "--type K="),
-        ("k.cu", "__global__ void f(float *x) {}", "cuda target is not there yet", "C or C++"),
-        ("k.c", "__global__ void f(float *x) {}", "cuda target is not there yet", "C or C++"),
-        ("k.py", "def f(): pass", "neither C nor C++", ".cc"),
+        ("k.cu", "__global__ void f(float *x) {}", "nothing in k.cu launches `f`", "--launch"),
+        ("k.c", "__global__ void f(float *x) {}", "CUDA in a file", ".cu"),
+        ("k.py", "def f(): pass", "Python is not supported yet", ".cc"),
         ("k.h", "void f(float *x) {}", "header", ".c or .cc"),
     ] {
         let error = scaffold(&request(name, text)).unwrap_err();

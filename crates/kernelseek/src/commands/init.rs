@@ -24,6 +24,7 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
         headers: &closure.headers,
         function: args.function.as_deref(),
         types: types(&args.types)?,
+        launch: args.launch.as_deref(),
         reference: match args.reference {
             ReferenceArg::C => Reference::Native,
             ReferenceArg::Python => Reference::Python,
@@ -42,13 +43,19 @@ pub(crate) fn run(args: &Init, global: &Global, printer: &mut Printer) -> Result
         printer.data(&written(&made, &name, &folder, printer));
     }
     let problem = folder.join("problem");
+    let lines = made
+        .files
+        .iter()
+        .map(|(path, _)| folder.join(path))
+        .find(|p| p.extension().is_some_and(|e| e == "jsonl"));
+    let lines = lines.unwrap_or_else(|| problem.join("cpu.jsonl"));
     let mut checked = check::checked(&problem, None, &[], global, printer);
     let dropped = checked.as_ref().map_or_else(|_| Vec::new(), degenerate);
-    if !dropped.is_empty() && drop_lines(&problem.join("cpu.jsonl"), &dropped)? {
+    if !dropped.is_empty() && drop_lines(&lines, &dropped)? {
         if !printer.json {
             let ids = dropped.join(", ");
             let why = "with a size of 1 a trivial answer is right there, so nothing would be proved";
-            let first = format!("left out of {}: ", problem.join("cpu.jsonl").display());
+            let first = format!("left out of {}: ", lines.display());
             printer.data(&format!("{}\n", hanging(&first, &format!("{ids}: {why}"), printer.width())));
         }
         checked = check::checked(&problem, None, &[], global, printer);
@@ -126,11 +133,11 @@ fn read(file: &Path) -> Result<(String, Closure), CommandError> {
         return Err(CommandError::new(Kind::Input, format!("{}: {message}", file.display())).with_hint(hint));
     }
     let size = std::fs::metadata(file).map_err(|e| {
-        CommandError::file(file, &e).with_hint("name the C or C++ file that holds the kernel")
+        CommandError::file(file, &e).with_hint("name the C, C++ or CUDA file that holds the kernel")
     })?;
     if size.is_dir() {
         return Err(CommandError::new(Kind::Input, format!("{} is a folder", file.display()))
-            .with_hint("name the C or C++ file that holds the kernel"));
+            .with_hint("name the C, C++ or CUDA file that holds the kernel"));
     }
     if size.len() > LONGEST as u64 {
         return Err(CommandError::new(

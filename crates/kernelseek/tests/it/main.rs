@@ -16,6 +16,7 @@ mod messages;
 mod nvcc;
 mod report;
 mod settle;
+mod solo;
 mod stop;
 mod tuning;
 mod turns;

@@ -16,6 +16,7 @@ fuzz_target!(|text: &str| {
             headers: &[],
             function: None,
             types: BTreeMap::new(),
+            launch: None,
             reference: Reference::Native,
             missing: &[],
         });

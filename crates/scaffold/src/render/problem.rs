@@ -16,6 +16,8 @@ pub(crate) struct About<'a> {
     pub(crate) reference: &'a str,
     pub(crate) flags: &'a [&'a str],
     pub(crate) remarks: &'a [String],
+    /// For the cuda target.
+    pub(crate) cuda: bool,
 }
 
 fn list(all: &[Polynomial]) -> String {
@@ -46,13 +48,17 @@ pub(crate) fn problem(plan: &Plan, scenarios: &[Scenario], about: &About<'_>) ->
     }
     let _ = writeln!(out, "format = 1\nname = \"{}\"", about.name);
     out.push_str("# CHECK summary: say in one line what it computes\n");
-    let _ = writeln!(out, "summary = \"{} from {}\"\n", plain(about.function), plain(about.file));
+    let _ = writeln!(out, "summary = \"{} from {}\"", plain(about.function), plain(about.file));
+    let set = if about.cuda { "cuda" } else { "cpu" };
+    if about.cuda {
+        out.push_str("target = \"cuda\"\n");
+    }
     let _ = writeln!(
         out,
-        "[scenarios]\ndefault = \"cpu\"\nquick = [{}]      # what `eval --quick` takes\n",
+        "\n[scenarios]\ndefault = \"{set}\"\nquick = [{}]      # what `eval --quick` takes\n",
         quick.join(", ")
     );
-    out.push_str("[scenarios.files]\ncpu = \"cpu.jsonl\"\n\n[fields]\n");
+    let _ = writeln!(out, "[scenarios.files]\n{set} = \"{set}.jsonl\"\n\n[fields]");
     for field in &plan.fields {
         for guess in &field.guesses {
             let _ = writeln!(out, "# CHECK {}: {guess}", field.name);
@@ -112,14 +118,17 @@ pub(crate) fn problem(plan: &Plan, scenarios: &[Scenario], about: &About<'_>) ->
     out.push_str(
         "# CHECK flags: those that your kernel is built with, or the seed is slower than what you have\n",
     );
-    let _ = writeln!(out, "flags = [{}]\nlink = [\"-lm\"]", flags.join(", "));
+    let link = if about.cuda { "" } else { "\"-lm\"" };
+    let _ = writeln!(out, "flags = [{}]\nlink = [{link}]", flags.join(", "));
     out.push_str(
         "\n[tolerance]                 # in units of the seed's own error; these are the defaults\n# k = 4.0\n# rms_k = 3.0\n\
          # floor_ulps = 2.0\n",
     );
-    out.push_str(
-        "\n[constraints]\n# CHECK threads: one core; raise it if your kernel may use more\nthreads = 1\n",
-    );
+    if !about.cuda {
+        out.push_str(
+            "\n[constraints]\n# CHECK threads: one core; raise it if your kernel may use more\nthreads = 1\n",
+        );
+    }
     held_out(&mut out, plan);
     out
 }

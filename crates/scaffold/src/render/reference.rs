@@ -10,7 +10,7 @@ use kernelseek_core::case::Role;
 use kernelseek_core::dtype::DType;
 use std::fmt::Write as _;
 
-const SPAN: &str = "/* Elements from the first to the last, gaps between rows included. */
+pub(super) const SPAN: &str = "/* Elements from the first to the last, gaps between rows included. */
 static size_t reference_span(const ks_tensor *t) {
     size_t n = 1;
     for (int32_t d = 0; d < t->rank; d++) {
@@ -68,7 +68,7 @@ fn helpers(floats: &[&Tensor], to: &str) -> String {
     out
 }
 
-fn is_written(t: &Tensor) -> bool {
+pub(super) fn is_written(t: &Tensor) -> bool {
     matches!(t.role, Role::Output | Role::Inout)
 }
 

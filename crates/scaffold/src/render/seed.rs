@@ -124,7 +124,7 @@ impl Adapter<'_> {
                 let member = self.leaves.all[*leaf].member.as_deref().unwrap_or_default();
                 let value = self.value(*leaf);
                 let value = match &self.leaves.all[*leaf].kind {
-                    Kind::Number(s) if self.language == Language::Cxx => {
+                    Kind::Number(s) if self.language != Language::C => {
                         format!("({}){value}", (self.retyped)(s.spelling))
                     }
                     _ => value,
@@ -135,10 +135,9 @@ impl Adapter<'_> {
         out
     }
 
-    /// The call itself.
-    pub(crate) fn call(&self) -> String {
-        let arguments: Vec<String> = self
-            .leaves
+    /// What is passed, in order.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        self.leaves
             .forms
             .iter()
             .zip(&self.prototype.parameters)
@@ -148,7 +147,16 @@ impl Adapter<'_> {
                     format!("{}{}", if *pointer { "&" } else { "" }, parameter.name)
                 }
             })
-            .collect();
+            .collect()
+    }
+
+    /// The call itself.
+    pub(crate) fn call(&self) -> String {
+        self.call_with(&self.arguments())
+    }
+
+    /// The call with these arguments.
+    pub(crate) fn call_with(&self, arguments: &[String]) -> String {
         let template: Vec<String> = self.prototype.template.iter().map(|(_, v)| (self.retyped)(v)).collect();
         let template = if template.is_empty() { String::new() } else { format!("<{}>", template.join(", ")) };
         format!("{}{template}({})", self.prototype.name, arguments.join(", "))
