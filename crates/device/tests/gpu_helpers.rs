@@ -1,5 +1,7 @@
 //! The helper kernels on a GPU against their twins on the CPU. Run with `-- --ignored --nocapture` where there is one.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it, and a measurement is printed")]
+
 #[path = "kernels/cases.rs"]
 mod cases;
 
@@ -402,7 +404,7 @@ fn clocks_and_peaks_are_plausible() {
         println!("read from {name}: {:.0} GB/s", bytes as f64 * f64::from(repeats) / time * 1e-9);
     }
     let flush = gpu.seconds(|| gpu.helpers.flush(memory.address(), 2 * l2, Some(3), &gpu.stream).unwrap());
-    println!("flush of {} MB: {:.1} us", 2 * l2 >> 20, flush * 1e6);
+    println!("flush of {} MB: {:.1} us", (2 * l2) >> 20, flush * 1e6);
 }
 
 #[test]
