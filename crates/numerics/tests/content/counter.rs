@@ -85,7 +85,7 @@ fn bits_are_uniform_independent_and_without_period() {
         for bit in 0..40 {
             let mut flips = [0u32; 64];
             for i in 0..2048u64 {
-                let differ = key.bits(i * 977) ^ key.bits(i * 977 ^ 1 << bit);
+                let differ = key.bits(i * 977) ^ key.bits((i * 977) ^ (1 << bit));
                 flips.iter_mut().enumerate().for_each(|(b, f)| *f += (differ >> b & 1) as u32);
             }
             assert!(flips.iter().all(|f| (870..1180).contains(f)), "counter bit {bit}: {flips:?}");
@@ -225,7 +225,7 @@ fn scales_fit_their_groups_and_gaps_are_filled() {
     }
     assert!(b[1][512..600].iter().all(|&byte| byte == b[1][512]), "gaps hold one value");
     // Where the scale tensor is absent, the scale is 1.
-    let mut absent = c.clone();
+    let mut absent = c;
     absent.tensors[0].storage = None;
     absent.storages.remove(0);
     absent.tensors[1].storage = Some(0);
