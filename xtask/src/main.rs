@@ -4,6 +4,7 @@
 
 mod attention_grid;
 mod first_minutes;
+mod kernels;
 mod prove;
 mod reference;
 mod stop_speed;
@@ -23,9 +24,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Write the generated pages under docs/reference
+    /// Write what is generated: the pages under docs/reference, the helper kernels' PTX (where nvcc 13.0 is found)
     Generate {
-        /// Write nothing; fail if a page differs from what would be written
+        /// Write nothing; fail if something differs from what would be written
         #[arg(long)]
         check: bool,
     },
@@ -84,8 +85,10 @@ fn root() -> PathBuf {
 
 fn generate(check: bool) -> Result<(), String> {
     let mut stale = Vec::new();
-    for (name, text) in reference::pages() {
-        let path = root().join("docs/reference").join(name);
+    let pages = reference::pages().into_iter().map(|(name, text)| (format!("docs/reference/{name}"), text));
+    let ptx = kernels::ptx(&root())?.map(|text| (kernels::PTX.to_owned(), text));
+    for (name, text) in pages.chain(ptx) {
+        let path = root().join(&name);
         if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
             continue;
         }
@@ -98,7 +101,7 @@ fn generate(check: bool) -> Result<(), String> {
     if stale.is_empty() {
         return Ok(());
     }
-    Err(format!("docs/reference is not current: {}; run `cargo xtask generate`", stale.join(", ")))
+    Err(format!("not current: {}; run `cargo xtask generate`", stale.join(", ")))
 }
 
 fn convert(grid: &Path) -> Result<(), String> {

@@ -396,12 +396,7 @@ impl Helpers {
     pub fn fill_canaries(&self, ranges: &[Range], stream: &Stream) -> Result<()> {
         let (list, _) = self.list(ranges, 0, stream)?;
         let args = Args::new().u64(list).u64(ranges.len() as u64);
-        self.kernels.canary.launch(
-            self.blocks(ranges.len() as u64 * u64::from(THREADS)),
-            THREADS,
-            stream,
-            args,
-        )
+        self.kernels.canary.launch(self.blocks_of(ranges), THREADS, stream, args)
     }
 
     /// The first redzone, and its first byte, that is not what [`Self::fill_canaries`] wrote. At most 2²⁴ redzones of
@@ -413,7 +408,7 @@ impl Helpers {
         let (list, found) = self.list(ranges, 1, stream)?;
         memory::set(found, 0xFF, 8, stream)?;
         let args = Args::new().u64(list).u64(ranges.len() as u64).u64(found);
-        let blocks = self.blocks(ranges.len() as u64 * u64::from(THREADS));
+        let blocks = self.blocks_of(ranges);
         self.kernels.canary_check.launch(blocks, THREADS, stream, args)?;
         let at = words_at(found, 1, stream)?[0];
         Ok((at != NONE).then_some(((at >> 40) as usize, (at & ((1 << 40) - 1)) as usize)))
@@ -659,6 +654,39 @@ fn words_at(address: Address, count: usize, stream: &Stream) -> Result<Vec<u64>>
 mod tests {
     use super::*;
 
+    const VIEW: usize = 29 * 8;
+    const PLAN: usize = 16 * 8;
+    const GROUPS: usize = 19 * 8;
+
+    /// Bytes of each parameter, in the order of the arguments above.
+    const PARAMETERS: &[(&str, &[usize])] = &[
+        ("ks_fill", &[VIEW, PLAN, 8, 4]),
+        ("ks_set_view", &[VIEW, 8, 4]),
+        ("ks_set_ranges", &[VIEW, 8, 8, 8, 4]),
+        ("ks_amax", &[PLAN, GROUPS, 8, 8]),
+        ("ks_scales", &[VIEW, 8, 8, 4]),
+        ("ks_quantise", &[VIEW, PLAN, GROUPS, 8, 8, 4]),
+        ("ks_mutate", &[VIEW, PLAN, 64, 8, 4, 8]),
+        ("ks_mutate_rest", &[VIEW, PLAN, 64, 8, 4, 8]),
+        ("ks_gather_view", &[VIEW, 8, 4]),
+        ("ks_scatter_view", &[VIEW, 8, 4]),
+        ("ks_poison_ranges", &[8, 8]),
+        ("ks_poison_remains", &[8, 8, 8]),
+        ("ks_canary_ranges", &[8, 8]),
+        ("ks_canary_check_ranges", &[8, 8, 8]),
+        ("ks_fingerprints", &[8, 8, 8]),
+        ("ks_differs", &[8, 8, 8, 4, 8]),
+        ("ks_mismatches", &[8, 4, 8, 4, 8, 8]),
+        ("ks_reference_scale", &[8, 4, 8, 8]),
+        ("ks_reference_scale_again", &[8, 4, 8, 8, 8]),
+        ("ks_error_partials", &[8, 4, 8, 4, 8, 8, 4, 8]),
+        ("ks_sweep_write", &[8, 8, 8]),
+        ("ks_sweep_read", &[8, 8, 4, 8, 8]),
+        ("ks_stamp", &[8, 8]),
+        ("ks_spin", &[8]),
+        ("ks_fma", &[4, 4, 4, 8]),
+    ];
+
     #[test]
     fn the_ptx_has_every_kernel_and_runs_on_old_drivers() {
         for name in NAMES {
@@ -666,6 +694,20 @@ mod tests {
         }
         assert_eq!(PTX.matches(".visible .entry ").count(), NAMES.len());
         assert!(PTX.contains("\n.version 7.4\n") && PTX.contains("\n.target sm_80\n"));
+        for (name, sizes) in PARAMETERS {
+            let text = PTX.split(&format!(".visible .entry {name}(")).nth(1).unwrap();
+            let text = text.split(')').next().unwrap();
+            let found: Vec<usize> = text
+                .lines()
+                .filter(|line| line.contains(".param"))
+                .map(|line| match line.split(['[', ']']).nth(1) {
+                    Some(bytes) => bytes.parse().unwrap(),
+                    None if line.contains("64 ") => 8,
+                    None => 4,
+                })
+                .collect();
+            assert_eq!(found, *sizes, "{name}");
+        }
         // What rounds must not be fused: only `ks_fma` asks for it, in single precision.
         assert!(!PTX.contains("fma.rn.f64"));
     }

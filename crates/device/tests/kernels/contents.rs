@@ -35,8 +35,11 @@ fn add(job: &mut Job, step: &Step, bases: &[u64], table: u64) {
     }
 }
 
+/// The storages of a case.
+type Storages = Vec<Vec<u8>>;
+
 /// Fills a case both ways.
-fn both(case: &Case, content: Content) -> Option<(Vec<Vec<u8>>, Vec<Vec<u8>>)> {
+fn both(case: &Case, content: Content) -> Option<(Storages, Storages)> {
     let steps = counter::steps(case, content, |_| true, |_| None).unwrap();
     let mut job = Job::default();
     let table = job.table();

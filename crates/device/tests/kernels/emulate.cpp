@@ -175,7 +175,7 @@ static void call(u64 number) {
     case 18: {
         u32 dtype = (u32)word(); u64 values = pointer(), out = pointer(), count = word();
         for (u64 i = 0; i < count; i++)
-            ks_store((void *)(out + i * ks_size(dtype)), ks_size(dtype), ks_encode(dtype, ((const double *)values)[i]));
+            ks_store(out + i * ks_size(dtype), ks_size(dtype), ks_encode(dtype, ((const double *)values)[i]));
         break;
     }
     case 19: {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 mod common;
+mod counter;
 mod generators;
 mod golden;
 mod streams;

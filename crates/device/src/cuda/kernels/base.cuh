@@ -15,12 +15,14 @@ typedef long long i64;
 #define KS_FN static __host__ __device__ __forceinline__
 // A loop that is not unrolled: the driver compiles this code at every start on a new machine, so it is kept short.
 #define KS_ROLLED _Pragma("unroll 1")
+#define KS_UNROLLED_TWICE _Pragma("unroll 2")
 #define KS_UNROLLED _Pragma("unroll")
 #else
 #include <cmath>
 #include <cstring>
 #define KS_FN static inline
 #define KS_ROLLED
+#define KS_UNROLLED_TWICE
 #define KS_UNROLLED
 #endif
 
@@ -97,31 +99,43 @@ KS_FN void ks_atomic_max(u64 *at, u64 value) {
 #endif
 }
 
-// The `size` bytes at `p` as a number; `p` is aligned to `size`.
-KS_FN u64 ks_load(const void *p, u32 size) {
+// An address of global memory as a pointer that the compiler knows to be one.
+template <class T> KS_FN T *ks_global(u64 address) {
+#ifdef __CUDA_ARCH__
+    return (T *)__cvta_global_to_generic((size_t)address);
+#else
+    return (T *)address;
+#endif
+}
+
+// The `size` bytes at an address that is aligned to `size`, as a number.
+KS_FN u64 ks_load(u64 address, u32 size) {
     switch (size) {
-    case 8: return *(const u64 *)p;
-    case 4: return *(const u32 *)p;
-    case 2: return *(const u16 *)p;
-    default: return *(const u8 *)p;
+    case 8: return *ks_global<const u64>(address);
+    case 4: return *ks_global<const u32>(address);
+    case 2: return *ks_global<const u16>(address);
+    default: return *ks_global<const u8>(address);
     }
 }
-KS_FN void ks_store(void *p, u32 size, u64 bits) {
+KS_FN void ks_store(u64 address, u32 size, u64 bits) {
     switch (size) {
-    case 8: *(u64 *)p = bits; break;
-    case 4: *(u32 *)p = (u32)bits; break;
-    case 2: *(u16 *)p = (u16)bits; break;
-    default: *(u8 *)p = (u8)bits; break;
+    case 8: *ks_global<u64>(address) = bits; break;
+    case 4: *ks_global<u32>(address) = (u32)bits; break;
+    case 2: *ks_global<u16>(address) = (u16)bits; break;
+    default: *ks_global<u8>(address) = (u8)bits; break;
     }
 }
+KS_FN ks_pair ks_load_pair(u64 address) { return *ks_global<const ks_pair>(address); }
+KS_FN void ks_store_pair(u64 address, ks_pair pair) { *ks_global<ks_pair>(address) = pair; }
 
 // Bytes [8 * word, 8 * word + 8) of a range as a little-endian number; bytes past the end are 0. Any alignment.
 KS_FN u64 ks_word(u64 address, u64 bytes, u64 word) {
     u64 at = 8 * word, left = bytes - at;
-    const u8 *p = (const u8 *)(address + at);
-    if (left >= 8 && (address & 7) == 0) return *(const u64 *)p;
+    if (left >= 8 && (address & 7) == 0) return *ks_global<const u64>(address + at);
+    const u8 *p = ks_global<const u8>(address + at);
     u64 value = 0;
     u32 count = left < 8 ? (u32)left : 8;
+    KS_ROLLED
     for (u32 k = 0; k < count; k++) value |= (u64)p[k] << (8 * k);
     return value;
 }
@@ -129,9 +143,10 @@ KS_FN u64 ks_word(u64 address, u64 bytes, u64 word) {
 // Writes those bytes.
 KS_FN void ks_put_word(u64 address, u64 bytes, u64 word, u64 value) {
     u64 at = 8 * word, left = bytes - at;
-    u8 *p = (u8 *)(address + at);
-    if (left >= 8 && (address & 7) == 0) { *(u64 *)p = value; return; }
+    if (left >= 8 && (address & 7) == 0) { *ks_global<u64>(address + at) = value; return; }
+    u8 *p = ks_global<u8>(address + at);
     u32 count = left < 8 ? (u32)left : 8;
+    KS_ROLLED
     for (u32 k = 0; k < count; k++) p[k] = (u8)(value >> (8 * k));
 }
 

@@ -90,18 +90,19 @@ KS_FN void ks_errors_merge(ks_errors &e, const ks_errors &o) {
 }
 
 KS_FN double ks_element(u64 address, u32 dtype, u32 size, u64 i) {
-    return ks_decode(dtype, ks_load((const void *)(address + i * size), size));
+    return ks_decode(dtype, ks_load(address + i * size, size));
 }
 
 // Eight bytes' worth of reference.
 template <u32 dtype> KS_FN void ks_scale_word(ks_scale &s, u64 word, double unit) {
     const u32 width = 8 * (dtype == KS_F64 ? 8 : dtype == KS_F32 ? 4 : dtype <= KS_BF16 ? 2 : 1);
+    KS_UNROLLED_TWICE
     for (u32 at = 0; at < 64; at += width) ks_scale_take(s, ks_decode(dtype, word >> at), unit);
 }
 template <u32 dtype> KS_FN void ks_scale_pairs(ks_scale &s, u64 address, u64 pairs, double unit, u64 thread, u64 threads) {
     KS_ROLLED
     for (u64 c = thread; c < pairs; c += threads) {
-        ks_pair pair = ((const ks_pair *)address)[c];
+        ks_pair pair = ks_load_pair(address + 16 * c);
         ks_scale_word<dtype>(s, pair.x, unit);
         ks_scale_word<dtype>(s, pair.y, unit);
     }
@@ -130,6 +131,7 @@ KS_FN ks_scale ks_scale_body(u64 address, u32 dtype, u64 count, double unit, u64
 
 template <u32 dtype> KS_FN void ks_errors_word(ks_errors &e, const ks_edges &g, u64 r, u64 c, u64 i) {
     const u32 width = 8 * (dtype == KS_F64 ? 8 : dtype == KS_F32 ? 4 : dtype <= KS_BF16 ? 2 : 1);
+    KS_UNROLLED_TWICE
     for (u32 at = 0; at < 64; at += width, i++) ks_errors_take(e, g, ks_decode(dtype, r >> at), ks_decode(dtype, c >> at), i);
 }
 template <u32 dtype> KS_FN void ks_errors_pairs(ks_errors &e, const ks_edges &g, u64 reference, u64 candidate,
@@ -137,7 +139,7 @@ template <u32 dtype> KS_FN void ks_errors_pairs(ks_errors &e, const ks_edges &g,
     const u32 per = dtype == KS_F64 ? 1 : dtype == KS_F32 ? 2 : dtype <= KS_BF16 ? 4 : 8;
     KS_ROLLED
     for (u64 at = thread; at < pairs; at += threads) {
-        ks_pair r = ((const ks_pair *)reference)[at], c = ((const ks_pair *)candidate)[at];
+        ks_pair r = ks_load_pair(reference + 16 * at), c = ks_load_pair(candidate + 16 * at);
         ks_errors_word<dtype>(e, g, r.x, c.x, 2 * per * at);
         ks_errors_word<dtype>(e, g, r.y, c.y, 2 * per * at + per);
     }

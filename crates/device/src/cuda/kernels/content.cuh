@@ -151,8 +151,8 @@ KS_FN void ks_fill_body(const ks_view &v, const ks_plan &p, const ks_cell *table
     KS_ROLLED
     for (u64 unit = thread; unit < u.count; unit += threads) {
         ks_place place = ks_locate(v, ks_unit_start(u, unit));
-        void *at = ks_at(v, place.at, size);
-        if (unit < u.whole) *(ks_pair *)at = ks_value_pair(p, table, dtype, size, place.logical);
+        u64 at = ks_at(v, place.at, size);
+        if (unit < u.whole) ks_store_pair(at, ks_value_pair(p, table, dtype, size, place.logical));
         else ks_store(at, size, ks_encode(dtype, ks_value(p, table, place.logical)));
     }
 }
@@ -182,7 +182,7 @@ KS_FN void ks_quantise_body(const ks_view &v, const ks_plan &p, const ks_groups 
     KS_ROLLED
     for (u64 unit = thread; unit < u.count; unit += threads) {
         ks_place place = ks_locate(v, ks_unit_start(u, unit));
-        void *at = ks_at(v, place.at, size);
+        u64 at = ks_at(v, place.at, size);
         u64 count = unit < u.whole ? u.per : 1, until = 0;
         double scale = 1.0;
         ks_pair pair = {0, 0};
@@ -195,7 +195,7 @@ KS_FN void ks_quantise_body(const ks_view &v, const ks_plan &p, const ks_groups 
             }
             ks_place_bits(pair, ks_encode(dtype, ks_value(p, table, i) / scale), 8 * size * (u32)k);
         }
-        if (unit < u.whole) *(ks_pair *)at = pair;
+        if (unit < u.whole) ks_store_pair(at, pair);
         else ks_store(at, size, pair.x);
     }
 }
@@ -215,7 +215,7 @@ struct ks_mutation {
 KS_FN bool ks_redraw(const ks_view &v, const ks_plan &p, const ks_mutation &m, const ks_cell *table, u32 dtype,
                      ks_place place) {
     u32 size = ks_size(dtype);
-    void *at = ks_at(v, place.at, size);
+    u64 at = ks_at(v, place.at, size);
     u64 old = ks_load(at, size);
     if (m.has_unused && old == m.unused) return false;
     KS_ROLLED

@@ -128,13 +128,13 @@ KS_KERNEL ks_poison_remains(const ks_range *ranges, u64 count, u64 *left) {
 }
 
 KS_KERNEL ks_canary_ranges(const ks_range *ranges, u64 count) {
-    for (u64 r = blockIdx.x; r < count; r += gridDim.x) ks_canary_fill(ranges[r], threadIdx.x, blockDim.x);
+    for (u64 r = 0; r < count; r++) ks_canary_fill(ranges[r], thread_of_range(r), threads_of_grid());
 }
 
 // `found`, KS_NONE before, becomes the least range << 40 | byte that is not as it was filled.
 KS_KERNEL ks_canary_check_ranges(const ks_range *ranges, u64 count, u64 *found) {
-    for (u64 r = blockIdx.x; r < count; r += gridDim.x) {
-        u64 at = ks_canary_check(ranges[r], threadIdx.x, blockDim.x);
+    for (u64 r = 0; r < count; r++) {
+        u64 at = ks_canary_check(ranges[r], thread_of_range(r), threads_of_grid());
         if (at != KS_NONE) ks_atomic_min(found, r << 40 | at);
     }
 }

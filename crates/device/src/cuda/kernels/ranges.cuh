@@ -46,7 +46,7 @@ KS_FN void ks_poison_fill(const ks_range &r, u64 thread, u64 threads) {
         KS_ROLLED
         for (u64 c = thread; c < pairs; c += threads) {
             ks_pair pair = {ks_poison_word(dtype, size, r.seed, 2 * c), ks_poison_word(dtype, size, r.seed, 2 * c + 1)};
-            ((ks_pair *)r.address)[c] = pair;
+            ks_store_pair(r.address + 16 * c, pair);
         }
         done = 2 * pairs;
     }
@@ -71,7 +71,7 @@ KS_FN u64 ks_poison_left(const ks_range &r, u64 thread, u64 threads) {
         u64 pairs = r.bytes / 16;
         KS_ROLLED
         for (u64 c = thread; c < pairs; c += threads) {
-            ks_pair pair = ((const ks_pair *)r.address)[c];
+            ks_pair pair = ks_load_pair(r.address + 16 * c);
             left += ks_equal_elements(pair.x, ks_poison_word(dtype, size, r.seed, 2 * c), size, 8);
             left += ks_equal_elements(pair.y, ks_poison_word(dtype, size, r.seed, 2 * c + 1), size, 8);
         }
@@ -128,7 +128,7 @@ KS_FN ks_print ks_print_range(const ks_range &r, u64 thread, u64 threads) {
         // Four loads under way at once.
         KS_ROLLED
         for (; c + 3 * threads < pairs; c += 4 * threads) {
-            const ks_pair *p = (const ks_pair *)r.address;
+            const ks_pair *p = ks_global<const ks_pair>(r.address);
             ks_pair a = p[c], b = p[c + threads], d = p[c + 2 * threads], e = p[c + 3 * threads];
             ks_print_word(f, r.seed, 2 * c, a.x);
             ks_print_word(f, r.seed, 2 * c + 1, a.y);
@@ -141,7 +141,7 @@ KS_FN ks_print ks_print_range(const ks_range &r, u64 thread, u64 threads) {
         }
         KS_ROLLED
         for (; c < pairs; c += threads) {
-            ks_pair pair = ((const ks_pair *)r.address)[c];
+            ks_pair pair = ks_load_pair(r.address + 16 * c);
             ks_print_word(f, r.seed, 2 * c, pair.x);
             ks_print_word(f, r.seed, 2 * c + 1, pair.y);
         }
@@ -175,7 +175,7 @@ KS_FN ks_difference ks_differ(u64 a, u64 b, u64 bytes, u32 size, u64 thread, u64
         u64 pairs = bytes / 16;
         KS_ROLLED
         for (u64 c = thread; c < pairs; c += threads) {
-            ks_pair x = ((const ks_pair *)a)[c], y = ((const ks_pair *)b)[c];
+            ks_pair x = ks_load_pair(a + 16 * c), y = ks_load_pair(b + 16 * c);
             ks_differ_word(d, x.x, y.x, size, 2 * c * per, 8);
             ks_differ_word(d, x.y, y.y, size, (2 * c + 1) * per, 8);
         }

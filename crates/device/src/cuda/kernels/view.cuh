@@ -53,7 +53,7 @@ KS_FN bool ks_wide(const ks_view &v, u32 size) {
     return wide;
 }
 
-KS_FN void *ks_at(const ks_view &v, i64 at, u32 size) { return (void *)(v.base + (u64)(at * (i64)size)); }
+KS_FN u64 ks_at(const ks_view &v, i64 at, u32 size) { return v.base + (u64)(at * (i64)size); }
 
 // The units that a view is worked on in: 16 bytes where they lie together, then single elements.
 struct ks_units {
@@ -79,8 +79,8 @@ KS_FN void ks_gather(const ks_view &v, u64 dense, u32 size, u64 thread, u64 thre
     KS_ROLLED
     for (u64 unit = thread; unit < u.count; unit += threads) {
         u64 n = ks_unit_start(u, unit);
-        void *at = ks_at(v, ks_locate(v, n).at, size), *to = (void *)(dense + n * size);
-        if (unit < u.whole) *(ks_pair *)to = *(const ks_pair *)at;
+        u64 at = ks_at(v, ks_locate(v, n).at, size), to = dense + n * size;
+        if (unit < u.whole) ks_store_pair(to, ks_load_pair(at));
         else ks_store(to, size, ks_load(at, size));
     }
 }
@@ -91,15 +91,15 @@ KS_FN void ks_scatter(const ks_view &v, u64 dense, u32 size, u64 thread, u64 thr
     KS_ROLLED
     for (u64 unit = thread; unit < u.count; unit += threads) {
         ks_place p = ks_locate(v, ks_unit_start(u, unit));
-        void *at = ks_at(v, p.at, size);
+        u64 at = ks_at(v, p.at, size);
         u64 from = dense + p.logical * size;
         // Logical elements need not be consecutive units of the dense buffer where axes are left out.
         if (unit < u.whole && (from & 15) == 0) {
-            *(ks_pair *)at = *(const ks_pair *)from;
+            ks_store_pair(at, ks_load_pair(from));
             continue;
         }
         u64 count = unit < u.whole ? u.per : 1;
-        for (u64 k = 0; k < count; k++) ks_store((u8 *)at + k * size, size, ks_load((const void *)(from + k * size), size));
+        for (u64 k = 0; k < count; k++) ks_store(at + k * size, size, ks_load(from + k * size, size));
     }
 }
 
@@ -111,8 +111,8 @@ KS_FN void ks_set(const ks_view &v, u64 bits, u32 size, u64 thread, u64 threads)
     ks_units u = ks_units_of(v, size, true);
     KS_ROLLED
     for (u64 unit = thread; unit < u.count; unit += threads) {
-        void *at = ks_at(v, ks_locate(v, ks_unit_start(u, unit)).at, size);
-        if (unit < u.whole) *(ks_pair *)at = pair;
+        u64 at = ks_at(v, ks_locate(v, ks_unit_start(u, unit)).at, size);
+        if (unit < u.whole) ks_store_pair(at, pair);
         else ks_store(at, size, bits);
     }
 }
