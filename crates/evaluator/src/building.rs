@@ -3,6 +3,7 @@
 use crate::event::{Event, Side, Sink};
 use crate::runner::SandboxedRunner;
 use crate::session::{Session, SessionError, SessionErrorOrBuild};
+use kernelseek_core::kernel_file;
 use kernelseek_core::problem::{Language as SourceLanguage, Target};
 use kernelseek_toolchain::{Build, BuildError, Builder, Cache, Job, Language, Recipe};
 use std::path::{Path, PathBuf};
@@ -118,6 +119,27 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Compiles `candidate` with each of these kernel files, several at once, so that evaluations to come find the builds in
+    /// the cache; says how many there are. What cannot be built is told when it is evaluated.
+    pub(crate) fn build_ahead(&self, candidate: &Path, kernels: &[String]) -> Result<usize, SessionError> {
+        let name = kernel_file::beside(candidate).and_then(|f| f.file_name().map(PathBuf::from));
+        let Some(name) = name else { return Ok(0) };
+        let mut jobs: Vec<Job> = Vec::new();
+        for text in kernels {
+            if let Ok(own) = self.recipe_of(candidate, name.clone(), text.clone().into_bytes())?
+                && let Ok(job) = self.job(candidate, own.recipe, &[])
+                && !jobs.contains(&job)
+            {
+                jobs.push(job);
+            }
+        }
+        let (builder, cache) = self.builder()?;
+        let done = builder.build_many(self.toolchain(), &jobs, &cache);
+        Ok(done.iter().filter(|d| d.result.is_ok()).count())
+    }
+}
+
 /// Whether a problem of this target can have a source of this name.
 fn fits(target: Target, name: &Path) -> Result<(), BuildError> {
     let language = Language::of(name)?;
@@ -213,6 +235,25 @@ mod tests {
         let build = session.candidate_build().unwrap();
         assert_eq!(build.kernels.len(), 1, "{:?}", build.kernels);
         assert!(session.compiler().starts_with("nvcc "), "{}", session.compiler());
+    }
+
+    #[test]
+    fn assignments_are_built_before_they_are_evaluated() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut session) = session(folder.path(), "faster.cu") else { return };
+        let kernel = |tile: u32| {
+            format!(
+                "format = 1\n[[tunable]]\nname = \"tile\"\nvalues = [64, 128]\ndefault = 64\n[build]\nset = {{ tile = {tile} }}\n"
+            )
+        };
+        let path = folder.path().join("faster.cu");
+        let kernels = [kernel(64), kernel(128), kernel(64), kernel(7)];
+        // The third is the first again, the fourth is none.
+        assert_eq!(session.build_ahead(&path, &kernels).unwrap(), 2);
+        std::fs::write(folder.path().join("faster.toml"), kernel(128)).unwrap();
+        let built = session.candidate_as_built(&path, &mut |_: &Event| {}).unwrap().unwrap();
+        assert!(built.cached);
+        assert!(built.argv[0].contains(&"-DKS_TILE=128".to_owned()), "{:?}", built.argv);
     }
 
     #[test]

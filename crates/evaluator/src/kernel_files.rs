@@ -77,7 +77,16 @@ impl Session {
                 return Ok(Err(vec![finding]));
             }
         };
-        let name = file.file_name().map(PathBuf::from).unwrap_or_default();
+        self.recipe_of(path, file.file_name().map(PathBuf::from).unwrap_or_default(), bytes)
+    }
+
+    /// What a kernel file of this name and contents, beside `path`, adds to the recipe.
+    pub(crate) fn recipe_of(
+        &self,
+        path: &Path,
+        name: PathBuf,
+        bytes: Vec<u8>,
+    ) -> Result<Result<Own, Vec<Finding>>, SessionError> {
         // The name alone: the whole path is the machine's, and a led agent is measured in a copy.
         let shown = name.display().to_string();
         let parsed = kernel_file::text_of(&shown, &bytes)

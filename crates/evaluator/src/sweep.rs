@@ -9,10 +9,11 @@ use kernelseek_core::case::Case;
 use kernelseek_core::diagnostic::Diagnostics;
 use kernelseek_core::finding::Finding;
 use kernelseek_core::kernel_file::{self, KernelFile};
+use kernelseek_core::problem::Target;
 use kernelseek_core::verdict::Word;
 use kernelseek_inspect::PathClass;
 use kernelseek_tuning::Budget;
-use kernelseek_tuning::tuner::{Bench, Files, Measured, Request, Subject, TuneError, Tuning, tune};
+use kernelseek_tuning::tuner::{self, Bench, Files, Measured, Request, Subject, TuneError, Tuning, tune};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -116,6 +117,13 @@ pub fn sweep(
         routes: found_routes.as_deref(),
         allowed: if flags { &allowed } else { &[] },
     };
+    if problem_of.target == Target::Cuda {
+        // Compiling takes longer than measuring: all of them now, rather than one before each measurement.
+        let mut kernels = tuner::alternatives(&subject)?;
+        kernels.truncate(budget.evaluations);
+        say(&format!("compiling {} assignments", kernels.len()));
+        session.build_ahead(&copied, &kernels)?;
+    }
     let mut bench = Direct { problem, candidate: &copied, settings: &settings, sink, say, cases: &cases };
     let mut files = Beside {
         kernel: scratch.path().join(kernel_path.file_name().map(PathBuf::from).unwrap_or_default()),

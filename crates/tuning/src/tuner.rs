@@ -203,6 +203,15 @@ pub fn space(subject: &Subject<'_>) -> Result<Space, Box<Diagnostic>> {
     Ok(Space { features, spots, arms, permitted, flags })
 }
 
+/// The kernel file of every assignment that may be tried, without flags: what can be compiled before it is measured.
+///
+/// # Errors
+/// When the kernel file cannot be edited.
+pub fn alternatives(subject: &Subject<'_>) -> Result<Vec<String>, EditError> {
+    let arms = arms::assignments(subject.kernel);
+    (0..arms.len()).map(|arm| Ok(state(subject, &arms, &Pick::One(arm), &[])?.0)).collect()
+}
+
 /// The two files for a pick.
 fn state(
     subject: &Subject<'_>,
