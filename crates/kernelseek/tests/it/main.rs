@@ -10,6 +10,7 @@ mod demo;
 mod eval;
 mod hostile;
 mod init;
+mod inspect;
 mod led;
 mod messages;
 mod report;
