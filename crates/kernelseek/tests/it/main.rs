@@ -11,6 +11,7 @@ mod eval;
 mod gpu;
 mod hostile;
 mod init;
+mod inspect;
 mod led;
 mod messages;
 mod nvcc;
