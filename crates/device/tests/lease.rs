@@ -24,7 +24,6 @@ fn take_now(leases: &Leases, command: &str) -> Result<kernelseek_device::cuda::l
 
 /// What the children do. Without a role there is nothing to do, and nothing is tested.
 #[test]
-#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn child() {
     let (Some(folder), Ok(role)) = (std::env::var_os(FOLDER), std::env::var(ROLE)) else { return };
     let leases = Leases::at(Path::new(&folder)).unwrap();

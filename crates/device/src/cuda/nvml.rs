@@ -1,7 +1,7 @@
 //! What the driver says about GPUs and about who uses them, through NVML.
 //!
 //! The library is loaded when it is asked for. A machine without it is a state that has a reason, not a failure. Facts
-//! are plain values; [`foreign`] judges them and does no I/O.
+//! are plain values; [`judge`] does no I/O.
 
 mod foreign;
 mod read;

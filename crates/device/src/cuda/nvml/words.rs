@@ -37,8 +37,8 @@ mod tests {
         assert_eq!(throttle_words(0x8000_0004), ["power limit", "reason 0x80000000"]);
         let all = throttle_words(0x1ff);
         assert_eq!(all.len(), 9);
-        for bit in 0..9 {
-            assert_eq!(throttle_words(1 << bit), [all[bit].as_str()]);
+        for (bit, word) in all.iter().enumerate() {
+            assert_eq!(throttle_words(1 << bit), [word.as_str()]);
         }
     }
 }
