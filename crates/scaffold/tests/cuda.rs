@@ -1,11 +1,6 @@
 //! CUDA kernels that nobody prepared: what is read out of them, and that what is written compiles where nvcc is.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a test program: a panic is a failed test"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test program: a panic is a failed test")]
 
 use kernelseek_core::header::header;
 use kernelseek_core::problem::{Problem, Target, parse_problem};

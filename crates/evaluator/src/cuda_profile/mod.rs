@@ -219,7 +219,7 @@ pub fn trouble(ran: &Ran, made: bool, deadline_s: u64) -> Option<Trouble> {
     }
     let line = first(&["==ERROR=="]).map(str::to_owned).or_else(|| {
         let lines = ran.stderr.lines().chain(ran.stdout.lines());
-        lines.map(str::trim).filter(|l| !l.is_empty()).last().map(str::to_owned)
+        lines.map(str::trim).rfind(|l| !l.is_empty()).map(str::to_owned)
     });
     Some(Trouble::Other(line.map_or_else(|| "it said nothing".to_owned(), |l| shortened(&l))))
 }
