@@ -4,10 +4,12 @@
 
 mod attention_grid;
 mod first_minutes;
+mod gpu_archive;
 mod kernels;
 mod prove;
 mod reference;
 mod stop_speed;
+mod tables;
 mod tuner;
 
 use clap::{Parser, Subcommand};
@@ -24,7 +26,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Write what is generated: the pages under docs/reference, the helper kernels' PTX (where nvcc 13.0 is found)
+    /// Write what is generated: the pages under docs/reference, the tables of records, the helper kernels' PTX (where nvcc 13.0
+    /// is found)
     Generate {
         /// Write nothing; fail if something differs from what would be written
         #[arg(long)]
@@ -48,6 +51,8 @@ enum Task {
     },
     /// Measure what tuning gains and declares on the two tuning fixtures
     Tuner(tuner::Tuner),
+    /// Pack the GPU tests for a machine without cargo: docs/guides/gpu-tests.md
+    GpuArchive(gpu_archive::GpuArchive),
     /// Convert a published attention grid to the scenario lines of problems/attention_forward
     AttentionGrid {
         /// The grid, JSON
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         Task::Generate { check } => generate(check),
         Task::AttentionGrid { grid } => convert(&grid),
         Task::Tuner(args) => tuner::measure(&args, &root()),
+        Task::GpuArchive(args) => gpu_archive::make(&args, &root()),
         Task::Prove(args) => prove::prove(&args, &root()),
         Task::Demo(args) => first_minutes::demo(&args, &root()),
         Task::StopSpeed { binary, rows, record } => {
@@ -78,6 +84,11 @@ fn main() -> ExitCode {
     }
 }
 
+fn talk(line: &str) {
+    // A closed stream stops no task.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// The workspace's folder: the parent of this crate's.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
@@ -87,7 +98,8 @@ fn generate(check: bool) -> Result<(), String> {
     let mut stale = Vec::new();
     let pages = reference::pages().into_iter().map(|(name, text)| (format!("docs/reference/{name}"), text));
     let ptx = kernels::ptx(&root())?.map(|text| (kernels::PTX.to_owned(), text));
-    for (name, text) in pages.chain(ptx) {
+    let tables = tables::tables(&root())?;
+    for (name, text) in pages.chain(tables).chain(ptx) {
         let path = root().join(&name);
         if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
             continue;

@@ -99,7 +99,8 @@ pub(super) fn build_ahead(
     stand: &mut Stand,
     sink: &mut dyn Sink,
 ) -> Result<(), EvaluateError> {
-    let mut session = stand.open(problem, None, settings)?;
+    let settings = Settings { set: None, ..settings.clone() };
+    let mut session = stand.open(problem, None, &settings)?;
     if session.files.problem.target == Target::Cuda {
         session.build_candidates_ahead(candidates, sink)?;
         stand.keep(&session);

@@ -27,6 +27,10 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
         let mut faster = 0;
         for (scenario, raw) in &run.raw {
             let spread = run.aa_spread.get(scenario).copied().unwrap_or(0.0);
+            // What failed has pairs and no ratio.
+            if !run.ratios.contains_key(scenario) {
+                continue;
+            }
             let Some(ratio) = ratio_of(raw, spread, &effort) else { continue };
             if let Some(said) = run.ratios.get(scenario) {
                 for (name, a, b) in
@@ -59,7 +63,9 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
     compare("false_one_percent".into(), record.false_one_percent as f64, one_percent as f64);
     let mut found = 0;
     for (index, trial) in record.slowdown.iter().enumerate() {
-        if let Some(ratio) = ratio_of(&trial.raw, trial.aa_spread, &effort) {
+        if trial.ratio.point.is_finite()
+            && let Some(ratio) = ratio_of(&trial.raw, trial.aa_spread, &effort)
+        {
             compare(format!("slowdown {} point", index + 1), trial.ratio.point, ratio.point);
             compare(format!("slowdown {} hi", index + 1), trial.ratio.hi, ratio.hi);
             let sought = if trial.gain.is_some() { Standing::Faster } else { Standing::Slower };

@@ -15,7 +15,7 @@ use std::process::Command;
 /// Name of the slowed copy in a problem's folder.
 const SOURCE: &str = "slowdown.c";
 
-/// Plants slowdowns until there are [`SLOWDOWNS`] trials; `done` are kept. Scenarios take turns.
+/// Plants slowdowns until there are [`SLOWDOWNS`] trials, or `kept` says to stop; `done` are kept. Scenarios take turns.
 ///
 /// # Errors
 /// When the seed or the reference fails.
@@ -24,7 +24,7 @@ pub fn run(
     settings: &Settings,
     done: &mut Vec<SlowdownTrial>,
     sink: &mut dyn Sink,
-    mut kept: impl FnMut(&[SlowdownTrial]),
+    mut kept: impl FnMut(&[SlowdownTrial]) -> bool,
 ) -> Result<(), EvaluateError> {
     let source = folder.join(SOURCE);
     let scenarios = eligible(folder, settings)?;
@@ -57,7 +57,9 @@ pub fn run(
             raw: evaluation.raw.get(&scenario).cloned().unwrap_or_default(),
             aa_spread: spread,
         });
-        kept(done);
+        if !kept(done) {
+            break;
+        }
     }
     Ok(())
 }

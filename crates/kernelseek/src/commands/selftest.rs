@@ -105,6 +105,9 @@ pub(crate) fn run(args: &Selftest, global: &Global, printer: &mut Printer) -> Re
     }
     going.record.total();
     going.save()?;
+    if args.budget.is_some() && !going.budget.allows() {
+        going.printer.talk("stopped before the budget was spent: the same command goes on from the record");
+    }
     report(&going.record, going.file.is_some(), printer)
 }
 
@@ -183,9 +186,14 @@ impl Going<'_> {
 
     fn slowdown(&mut self) -> Result<(), CommandError> {
         let start = Instant::now();
+        let settings = self.derived("slowdown", 0);
+        self.budget.next_section();
+        if !self.budget.allows() {
+            return Ok(());
+        }
+        let (budget, mut last) = (&mut self.budget, Instant::now());
         let mut progress = Progress::new(self.printer);
         let mut done = std::mem::take(&mut self.record.slowdown);
-        let settings = self.derived("slowdown", 0);
         let mut failed = None;
         let (record, file, printer) = (&mut self.record, self.file.as_deref(), self.printer);
         let outcome =
@@ -197,6 +205,9 @@ impl Going<'_> {
                     record.total();
                     failed = failed.take().or_else(|| save(file, record).err());
                 }
+                budget.took(last.elapsed());
+                last = Instant::now();
+                budget.allows()
             });
         progress.finish();
         self.record.slowdown = done;

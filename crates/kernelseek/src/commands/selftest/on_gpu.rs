@@ -35,7 +35,6 @@ pub(super) fn run(going: &mut Going<'_>) -> Result<(), CommandError> {
         }
         going.budget.next_section();
         if !going.budget.allows() {
-            going.printer.talk("the budget is spent: the same command goes on from the record");
             return Ok(());
         }
         match section {

@@ -1,0 +1,103 @@
+"""Confirms the evaluator's ratios with Nsight Compute: `python3 problems/tools/confirm_gpu.py KERNELSEEK OUT`.
+
+For each CUDA problem: evaluates improved.cu, takes the scenario with the longest calls, profiles the seed and the candidate on
+it (clocks left alone, median of three), and writes both ratios side by side as JSON. Ends with 1 if a verdict is not PASS, or
+the two differ by more than 3 %. Needs ncu and the standard library.
+"""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1] / "cuda"
+PROBLEMS = ["softmax", "layernorm", "gemm", "reduce"]
+ALLOWED = 0.03
+LEAST_NS = 50_000
+TIMES = 3
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def longest(scenarios):
+    """The scenario whose faster side takes longest."""
+    timed = [s for s in scenarios if s.get("ratio") and s.get("seed_ns") and s.get("candidate_ns")]
+    return max(timed, key=lambda s: min(s["seed_ns"], s["candidate_ns"]))
+
+
+def duration(kernelseek, source, scenario, work):
+    """Nanoseconds of all kernels of one call by ncu, the median of a few profiles."""
+    taken = []
+    for _ in range(TIMES):
+        said = run(kernelseek, "profile", source, "-s", scenario, "--set", "basic", "-o", work, "--json")
+        launches = said["profile"]["launches"]
+        taken.append(sum(launch["duration_ns"] or 0.0 for launch in launches))
+    return statistics.median(taken), len(launches)
+
+
+def one(kernelseek, problem, work):
+    folder = ROOT / problem
+    verdict = run(kernelseek, "eval", folder / "improved.cu", "--json", "-q")
+    scenario = longest(verdict["scenarios"])
+    sides = {name: duration(kernelseek, folder / f"{name}.cu", scenario["id"], work) for name in ("seed", "improved")}
+    by_ncu = sides["seed"][0] / sides["improved"][0]
+    ratio = scenario["ratio"]
+    return {
+        "word": verdict["word"],
+        "scenarios": len(verdict["scenarios"]),
+        "geomean": {k: round(verdict["geomean"][k], 4) for k in ("point", "lo", "hi")},
+        "seconds": round(verdict["seconds"], 1),
+        "scenario": scenario["id"],
+        "seed_us": round(scenario["seed_ns"] / 1e3, 2),
+        "candidate_us": round(scenario["candidate_ns"] / 1e3, 2),
+        "long_enough": min(scenario["seed_ns"], scenario["candidate_ns"]) >= LEAST_NS,
+        "evaluator": {k: round(ratio[k], 4) for k in ("point", "lo", "hi")},
+        "ncu_seed_us": round(sides["seed"][0] / 1e3, 2),
+        "ncu_candidate_us": round(sides["improved"][0] / 1e3, 2),
+        "kernels": {name: count for name, (_, count) in sides.items()},
+        "ncu": round(by_ncu, 4),
+        "ncu_over_evaluator": round(by_ncu / ratio["point"], 4),
+    }, verdict
+
+
+def main():
+    kernelseek, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    result = {
+        "what": "seed time over candidate time by the evaluator and by Nsight Compute, clocks left alone",
+        "command": "python3 problems/tools/confirm_gpu.py",
+        "problems": {},
+    }
+    wrong = []
+    for problem in PROBLEMS:
+        with tempfile.TemporaryDirectory() as work:
+            try:
+                row, verdict = one(kernelseek, problem, work)
+            except (RuntimeError, ValueError, KeyError, ZeroDivisionError, json.JSONDecodeError) as error:
+                wrong.append(f"{problem}: {error}")
+                result["problems"][problem] = {"error": str(error)}
+                continue
+        result.setdefault("gpu", verdict.get("gpu"))
+        result.setdefault("compiler", verdict["compiler"])
+        result["problems"][problem] = row
+        off = abs(row["ncu_over_evaluator"] - 1)
+        print(f"{problem}: {row['word']}, {row['scenario']}: {row['evaluator']['point']} by the evaluator, {row['ncu']} by ncu")
+        if row["word"] != "PASS":
+            wrong.append(f"{problem}: the verdict is {row['word']}")
+        if not off <= ALLOWED:
+            wrong.append(f"{problem}: {100 * off:.1f} % apart on {row['scenario']}")
+    result["wrong"] = wrong
+    out.write_text(json.dumps(result, indent=2) + "\n")
+    for line in wrong:
+        print(line)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
