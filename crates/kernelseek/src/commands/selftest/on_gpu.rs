@@ -30,7 +30,8 @@ pub(super) fn run(going: &mut Going<'_>) -> Result<(), CommandError> {
             Section::Gain | Section::Throughput => recorded,
             _ => false,
         };
-        if !named && !(going.args.section.is_empty() && by_itself) {
+        let wanted = if going.args.section.is_empty() { by_itself } else { named };
+        if !wanted {
             continue;
         }
         going.budget.next_section();
