@@ -108,6 +108,8 @@ pub struct Measurer<'a> {
     /// Label that separates the random streams of different measurements of one evaluation.
     pub(crate) label: &'static str,
     pub(crate) mode: Mode,
+    /// What of a call is timed, on a GPU.
+    pub(crate) column: Column,
     /// Key of the secret contents: the evaluation's secret and the label.
     pub(crate) stream: [u8; 32],
     /// Sandbox layers that the candidate's workers reported.
@@ -283,6 +285,8 @@ impl Measurer<'_> {
                 &slots,
                 seed_first,
                 instance.seed_first_ns,
+                // A fresh worker may set things up in its first call, which waits for the device.
+                if pairs_done == 0 { Column::Call } else { state.column },
             )?;
             let (seed, returned) = match outcome {
                 Ok(both) => both,
@@ -444,8 +448,9 @@ impl Measurer<'_> {
         slots: &[u32],
         seed_first: bool,
         seed_call_ns: f64,
+        column: Column,
     ) -> Result<Result<(Returned, Returned), DeviceError>, MeasureError> {
-        let (mode, column) = (self.mode, state.column);
+        let mode = self.mode;
         let generous = Duration::from_nanos((100.0 * seed_call_ns) as u64) * slots.len() as u32;
         let deadline = generous.clamp(self.bench.deadline, 6 * self.bench.deadline);
         let mut run = |worker: &mut Worker, deadline| {
