@@ -122,6 +122,15 @@ fn exports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
         .collect()
 }
 
+/// Whether the C++ runtime was linked into the library: then it is the library that imports what only that runtime asks of
+/// the unwinder. Compilers without a shared one do so, and nothing in a candidate's source can help it. What system calls
+/// do at run time is the sandbox's business in any case.
+fn brings_cxx_runtime(facts: &ElfFacts) -> bool {
+    let imports = |name: &str| facts.imports.iter().any(|i| i.name == name);
+    !facts.needed.iter().any(|n| n.starts_with("libstdc++"))
+        && ["_Unwind_RaiseException", "_Unwind_SetGR", "_Unwind_SetIP"].into_iter().all(imports)
+}
+
 fn imports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
     let mut out: Vec<Finding> = Vec::new();
     let mut unlisted = Vec::new();
@@ -129,6 +138,15 @@ fn imports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
         match policy.import(&import.name) {
             ImportRule::Allowed => {}
             ImportRule::Unlisted => unlisted.push(import),
+            ImportRule::Denied(_) if import.name == "syscall" && brings_cxx_runtime(facts) => out.push(
+                Finding::new(
+                    "allowed.static-runtime",
+                    Severity::Warning,
+                    "the C++ runtime is inside the library, and asks the kernel for waiting threads",
+                )
+                .with_evidence(described(import))
+                .with_next("install the shared C++ runtime of the compiler (libstdc++.so), so that it is linked instead"),
+            ),
             ImportRule::Denied(refusal) => {
                 let message =
                     format!("`{}` is not allowed: it {}", symbol::readable(&import.name), refusal.reason);
