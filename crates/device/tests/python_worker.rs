@@ -1,7 +1,6 @@
 //! The Python worker's part of the CUDA target, without a GPU: `python_worker_cuda.py` runs it against a driver and a
 //! torch that only keep record.
 
-
 use std::path::Path;
 use std::process::Command;
 

@@ -130,6 +130,7 @@ pub fn evaluate(
     sink: &mut dyn Sink,
 ) -> Result<Evaluation, EvaluateError> {
     let start = Instant::now();
+    let settings = &settings.for_target(session.files.problem.target);
     let mut verdict = blank(session, settings);
     let cases = session.cases()?;
     let artifact = match session.candidate(sink)? {

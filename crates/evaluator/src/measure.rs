@@ -149,8 +149,13 @@ impl Measurer<'_> {
                 None => self.spawn_both(state)?,
             };
             if pair.candidate.is_some() {
-                self.scenario(index, state, &mut pair, &mut dice, sink)?;
-                self.believe_the_gpu(state)?;
+                let measured = self.scenario(index, state, &mut pair, &mut dice, sink);
+                if self.starved(state, &measured) {
+                    // Its process holds what is missing.
+                    pair.candidate = None;
+                } else {
+                    measured?;
+                }
                 sink.on(&Event::Measured {
                     scenario: state.case.id.clone(),
                     instance: index + 1,
@@ -158,16 +163,42 @@ impl Measurer<'_> {
                 });
             }
             sides = Some(pair);
+            if let Some(error) = self.bench.gpu.as_ref().and_then(|gpu| gpu.take_failure()) {
+                return Err(MeasureError::gpu(&states[position], error.into()));
+            }
         }
         Ok(())
     }
 
-    /// Fails if the supervisor's own work on the GPU did: nothing that was concluded from it may stand.
-    fn believe_the_gpu(&self, state: &ScenarioState) -> Result<(), MeasureError> {
-        match self.bench.gpu.as_ref().and_then(|gpu| gpu.failure()) {
-            Some(error) => Err(MeasureError::gpu(state, error.into())),
-            None => Ok(()),
+    /// Whether the candidate took the device's memory from under the supervisor, which is then the candidate's failure. Any
+    /// other failure of the supervisor's own work stays in `measured`'s place: nothing that was concluded from it may stand.
+    fn starved(&self, state: &mut ScenarioState, measured: &Result<(), MeasureError>) -> bool {
+        let Some(gpu) = &self.bench.gpu else { return false };
+        let kept = gpu.take_failure();
+        let error = match (&kept, measured) {
+            (Some(error), _) => error,
+            (None, Err(MeasureError::Gpu { source, .. })) => match source.as_ref() {
+                DeviceError::Supervisor(error) => error,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let free = gpu.context().free_memory().map_or(0, |(free, _)| free);
+        if !error.is_out_of_memory() {
+            // Told by whoever looks next.
+            gpu.guard(Err::<(), _>(error.clone()), ());
+            return false;
         }
+        state.find(
+            Finding::new(
+                "correct.device-memory",
+                Severity::Fail,
+                "the candidate leaves no memory on the device",
+            )
+            .with_evidence(format!("{} MiB free", free >> 20))
+            .with_next("free what a call allocates, and take scratch memory through `NAME_workspace`"),
+        );
+        true
     }
 
     /// Starts both sides. Their processes start side by side: a GPU's driver takes half a second for each.

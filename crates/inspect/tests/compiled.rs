@@ -165,7 +165,7 @@ fn a_cxx_runtime_inside_is_no_refused_import() {
     let Some(facts) = read("k.cc", source, &["-static-libstdc++"]) else { return };
     let found = judged(&facts);
     if facts.imports.iter().any(|i| i.name == "syscall") {
-        assert_eq!(the(&found, "allowed.static-runtime").severity, Severity::Warning);
+        assert_eq!(the(&found, "allowed.static-runtime").severity, Severity::Note);
     }
     assert!(!ids(&found).contains("allowed.import"), "{found:#?}");
     // The same import without that runtime stays refused.

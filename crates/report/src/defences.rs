@@ -50,6 +50,7 @@ pub fn in_words(defence: &str) -> Option<&'static str> {
         "correct.reference" => "is outside its error bound",
         "correct.refused" => "could not be loaded",
         "correct.status" => "did not return KS_OK",
+        "correct.device-memory" => "leaves no memory on the GPU",
         "correct.device-error" => "made the GPU report an error",
         "correct.unchecked-error" => "returned KS_OK although the runtime reported an error",
         "correct.unwritten" => "left outputs unwritten",

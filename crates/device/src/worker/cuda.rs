@@ -75,6 +75,8 @@ impl Gpu {
         let page = memory::register(std::ptr::from_ref(page) as usize, size_of::<ControlPage>())?;
         let wake = DeviceMemory::new(WAKE_BYTES)?;
         memory::set(wake.address(), 0, WAKE_BYTES, &stream)?;
+        // The pool that `cudaMallocAsync` takes from opens the device again when it is first used, which the lockdown denies.
+        memory::start_pool(&stream)?;
         stream.synchronize()?;
         Ok(Self { context, stream, page, events: Vec::new(), opened: None, wake, graph: None })
     }

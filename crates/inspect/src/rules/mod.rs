@@ -122,6 +122,9 @@ fn exports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
         .collect()
 }
 
+/// What a C++ runtime imports that a kernel may not: waiting threads, and randomness read from a device.
+const CXX_RUNTIME_IMPORTS: [&str; 2] = ["syscall", "__read_chk"];
+
 /// Whether the C++ runtime was linked into the library: then it is the library that imports what only that runtime asks of
 /// the unwinder. Compilers without a shared one do so, and nothing in a candidate's source can help it. What system calls
 /// do at run time is the sandbox's business in any case.
@@ -137,16 +140,22 @@ fn imports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
     for import in &facts.imports {
         match policy.import(&import.name) {
             ImportRule::Allowed => {}
+            ImportRule::Denied(_) | ImportRule::Unlisted
+                if CXX_RUNTIME_IMPORTS.contains(&import.name.as_str()) && brings_cxx_runtime(facts) =>
+            {
+                out.push(
+                    Finding::new(
+                        "allowed.static-runtime",
+                        Severity::Note,
+                        "the C++ runtime is inside the library, and imports what a kernel may not",
+                    )
+                    .with_evidence(described(import))
+                    .with_next(
+                        "install the compiler's shared C++ runtime (libstdc++.so), so that it is linked instead",
+                    ),
+                );
+            }
             ImportRule::Unlisted => unlisted.push(import),
-            ImportRule::Denied(_) if import.name == "syscall" && brings_cxx_runtime(facts) => out.push(
-                Finding::new(
-                    "allowed.static-runtime",
-                    Severity::Warning,
-                    "the C++ runtime is inside the library, and asks the kernel for waiting threads",
-                )
-                .with_evidence(described(import))
-                .with_next("install the shared C++ runtime of the compiler (libstdc++.so), so that it is linked instead"),
-            ),
             ImportRule::Denied(refusal) => {
                 let message =
                     format!("`{}` is not allowed: it {}", symbol::readable(&import.name), refusal.reason);
