@@ -140,6 +140,35 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Compiles candidates of this problem, several at once, so that evaluations to come find the builds in the cache; says
+    /// how many there are. What cannot be built is told when it is evaluated.
+    ///
+    /// # Errors
+    /// When there is no GPU to compile for, or the cache cannot be opened.
+    pub fn build_candidates_ahead(
+        &mut self,
+        candidates: &[PathBuf],
+        sink: &mut dyn Sink,
+    ) -> Result<usize, SessionError> {
+        if self.settings.archs.is_empty() {
+            self.gpu(sink)?;
+        }
+        let mut jobs: Vec<Job> = Vec::new();
+        for path in candidates {
+            let Ok(path) = path.canonicalize() else { continue };
+            if let Ok(own) = self.kernel_recipe(&path)?
+                && let Ok(job) = self.job(&path, own.recipe, &[])
+            {
+                jobs.push(job);
+            }
+        }
+        let (builder, cache) = self.builder()?;
+        let done = builder.build_many(self.toolchain(), &jobs, &cache);
+        Ok(done.iter().filter(|d| d.result.is_ok()).count())
+    }
+}
+
 /// Whether a problem of this target can have a source of this name.
 fn fits(target: Target, name: &Path) -> Result<(), BuildError> {
     let language = Language::of(name)?;

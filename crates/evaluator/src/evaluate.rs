@@ -117,6 +117,9 @@ pub struct Evaluation {
     pub verdict: Verdict,
     /// Raw pairs of every scenario.
     pub raw: BTreeMap<String, Vec<Instance>>,
+    /// Spread of the seed against itself that each scenario's interval was widened by.
+    #[serde(default)]
+    pub spreads: BTreeMap<String, f64>,
 }
 
 /// Evaluates a session's candidate.
@@ -196,6 +199,7 @@ pub fn evaluate(
         sink.on(&Event::Scenario(Box::new(scenario.clone())));
     }
     let raw = states.iter().map(|s| (s.case.id.clone(), s.instances.clone())).collect();
+    let spreads = states.iter().map(|s| (s.case.id.clone(), calibration.spread(&s.case.id))).collect();
     verdict.scenarios = scenarios;
     if settings.tier == Tier::Full {
         full_extras(&mut verdict, &mut measurer, session, settings, &terms, sink)?;
@@ -207,7 +211,7 @@ pub fn evaluate(
         verdict.findings.push(finding);
         verdict.word = Word::Stale;
     }
-    Ok(finish(verdict, raw, start))
+    Ok(Evaluation { spreads, ..finish(verdict, raw, start) })
 }
 
 /// Measures every instance of every case.
@@ -529,7 +533,7 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
             })
         });
     verdict.seconds = start.elapsed().as_secs_f64();
-    Evaluation { verdict, raw }
+    Evaluation { verdict, raw, spreads: BTreeMap::new() }
 }
 
 /// Calls shorter than this are rarely told apart on a shared machine, nanoseconds.

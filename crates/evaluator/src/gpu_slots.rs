@@ -83,9 +83,10 @@ pub fn settle(arena: &GpuArena, kinds: &StorageKinds, slots: &[u32], mode: Mode)
         gpu.helpers().fingerprints(&inputs, INPUT_KEY, gpu.stream())?
     };
     if mode == Mode::Cold {
-        gpu.flush()?;
+        gpu.flush_and_wait()?;
+    } else {
+        gpu.stream().synchronize()?;
     }
-    gpu.stream().synchronize()?;
     Ok(Fingerprints(prints))
 }
 

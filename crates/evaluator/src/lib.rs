@@ -42,5 +42,6 @@ pub mod settings;
 mod settle;
 pub mod solo;
 pub mod staging;
+pub mod stand;
 pub mod sweep;
 pub mod trivial;

@@ -144,6 +144,9 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
         }
     };
     let answer = worker.ask(&Asked { entry, slots, gate, deadline }, load, at_return)?;
+    if let Some(Arena::Gpu(arena)) = worker.arena_mut() {
+        arena.gpu().note_request(answer.wall);
+    }
     Ok(Returned { answer, outputs, deferred, inputs, look })
 }
 

@@ -127,7 +127,7 @@ pub struct Session {
     pub(crate) reference: Option<Build>,
     candidate: Option<Build>,
     tuned: Option<Tuned>,
-    gpu: Option<GpuHold>,
+    pub(crate) gpu: Option<Rc<GpuHold>>,
 }
 
 impl Session {
@@ -136,13 +136,26 @@ impl Session {
     /// # Errors
     /// When the problem is malformed or there is no compiler.
     pub fn open(folder: &Path, candidate: Option<&Path>, settings: &Settings) -> Result<Self, SessionError> {
+        Self::open_with(folder, candidate, settings, None)
+    }
+
+    /// Opens a session with a toolchain that was found before; see [`crate::stand`].
+    pub(crate) fn open_with(
+        folder: &Path,
+        candidate: Option<&Path>,
+        settings: &Settings,
+        toolchain: Option<Toolchain>,
+    ) -> Result<Self, SessionError> {
         let files = ProblemFiles::load(folder, settings.set.as_deref())?;
-        let toolchain = kernelseek_toolchain::discover(&SearchPlaces {
-            cc: settings.cc.clone(),
-            cxx: settings.cxx.clone(),
-            path: settings.path.clone(),
-            cuda: settings.cuda.clone(),
-        })?;
+        let toolchain = match toolchain {
+            Some(found) => found,
+            None => kernelseek_toolchain::discover(&SearchPlaces {
+                cc: settings.cc.clone(),
+                cxx: settings.cxx.clone(),
+                path: settings.path.clone(),
+                cuda: settings.cuda.clone(),
+            })?,
+        };
         let header = kernelseek_core::header::header(&files.problem);
         let key = blake3::hash(header.as_bytes()).to_hex();
         let header_folder = settings.headers().join(&key.as_str()[..16]);
@@ -177,14 +190,14 @@ impl Session {
         if self.gpu.is_none() {
             let what = format!("eval {}", self.candidate_name());
             let hold = GpuHold::take(&self.settings, &what, sink);
-            self.gpu = Some(hold.map_err(|e| SessionError::Gpu(Box::new(e)))?);
+            self.gpu = Some(Rc::new(hold.map_err(|e| SessionError::Gpu(Box::new(e)))?));
         }
         Ok(self.gpu.as_ref().map(|hold| hold.gpu().clone()))
     }
     /// The hold on the GPU, once it is taken.
     #[must_use]
-    pub const fn gpu_hold(&self) -> Option<&GpuHold> {
-        self.gpu.as_ref()
+    pub fn gpu_hold(&self) -> Option<&GpuHold> {
+        self.gpu.as_deref()
     }
     /// Architectures that GPU code is compiled for: those that were named, or the opened GPU's.
     pub(crate) fn archs(&self) -> Vec<String> {
@@ -204,7 +217,7 @@ impl Session {
     /// What the opened GPU is.
     #[must_use]
     pub fn gpu_identity(&self) -> Option<GpuIdentity> {
-        self.gpu.as_ref().map(GpuHold::identity)
+        self.gpu.as_deref().map(GpuHold::identity)
     }
 
     /// The toolchain.

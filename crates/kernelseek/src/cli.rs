@@ -355,24 +355,31 @@ pub struct Doctor {
 /// `selftest`.
 #[derive(Debug, Args)]
 pub struct Selftest {
-    /// Folder with the problem that stands for all
-    #[arg(long, value_name = "DIR", default_value = "problems/softmax")]
+    /// Folder with the problem that stands for all; its target decides which sections there are
+    #[arg(long, short, value_name = "DIR", default_value = "problems/softmax")]
     pub problem: PathBuf,
-    /// Write everything, raw pairs included, to this file; sections already in it are not run again
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "results/cpu/selftest.json")]
-    pub record: Option<PathBuf>,
+    /// Write everything, raw pairs included, to this file; what is already in it is not run again [without FILE:
+    /// results/cpu/selftest.json, or results/h200/selftest.json on an H200]
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub record: Option<Option<PathBuf>>,
     /// Recompute every figure of a record from its raw pairs and compare
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     pub recompute: Option<PathBuf>,
     /// Only these sections
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub section: Vec<Section>,
-    /// Folder with the hostile candidates
-    #[arg(long, value_name = "DIR", default_value = "cheats")]
-    pub cheats: PathBuf,
+    /// Folder with the hostile candidates [default: cheats, or cheats/cuda for the cuda target]
+    #[arg(long, value_name = "DIR")]
+    pub cheats: Option<PathBuf>,
     /// Rounds of the hostile section
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub rounds: usize,
+    /// Stop between two trials before this many seconds have passed; the same command goes on from the record
+    #[arg(long, value_name = "SECONDS")]
+    pub budget: Option<u64>,
+    /// Commit to name in the record [default: that of the working folder]
+    #[arg(long, value_name = "REVISION")]
+    pub commit: Option<String>,
 }
 
 /// Sections of the self-test.
@@ -380,8 +387,16 @@ pub struct Selftest {
 pub enum Section {
     /// The seed against itself.
     Aa,
-    /// Planted slowdowns.
+    /// Planted slowdowns (cpu).
     Slowdown,
+    /// Planted gains (cuda).
+    Gain,
+    /// Events and the supervisor's wall, from the pairs of `aa` (cuda).
+    Agreement,
+    /// How long evaluations take, and where the time goes (cuda).
+    Throughput,
+    /// Candidates that crash, hang and spoil their context (cuda).
+    Faults,
     /// Hostile candidates.
     Hostile,
 }

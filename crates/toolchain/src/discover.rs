@@ -219,7 +219,7 @@ impl Compiler {
         let mut hasher = FieldHasher::new("kernelseek compiler identity 1");
         hasher.field(&version_text).field(&machine);
         let read = |file: &Path| {
-            hash::file(file).map_err(|source| ToolchainError::Probe { program: program.clone(), source })
+            hash::program(file).map_err(|source| ToolchainError::Probe { program: program.clone(), source })
         };
         hasher.field(read(&program)?);
         let mut found_parts = Vec::new();

@@ -6,13 +6,15 @@ use cudarc::driver::sys::{
     self, CUevent, CUevent_flags, CUgraphExec, CUresult, CUstream, CUstream_flags, CUstreamCaptureMode,
     CUstreamWaitValue_flags, CUstreamWriteValue_flags,
 };
+use std::cell::Cell;
 use std::ffi::c_void;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A stream of its own, which does not wait for the legacy default stream.
 #[derive(Debug)]
 pub struct Stream {
     stream: CUstream,
+    waited: Cell<Duration>,
 }
 
 impl Stream {
@@ -27,7 +29,7 @@ impl Stream {
         check("cuStreamCreate", unsafe {
             sys::cuStreamCreate(&raw mut stream, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)
         })?;
-        Ok(Self { stream })
+        Ok(Self { stream, waited: Cell::new(Duration::ZERO) })
     }
     pub(crate) const fn raw(&self) -> CUstream {
         self.stream
@@ -43,8 +45,16 @@ impl Stream {
     /// What went wrong on the device.
     #[expect(unsafe_code, reason = "driver call")]
     pub fn synchronize(&self) -> Result<()> {
+        let start = Instant::now();
         // SAFETY: a live stream.
-        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.stream) })
+        let answer = unsafe { sys::cuStreamSynchronize(self.stream) };
+        self.waited.set(self.waited.get() + start.elapsed());
+        check("cuStreamSynchronize", answer)
+    }
+    /// How long this thread has waited for this stream in all.
+    #[must_use]
+    pub const fn waited(&self) -> Duration {
+        self.waited.get()
     }
     /// Whether everything in it is done.
     ///

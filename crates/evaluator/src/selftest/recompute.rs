@@ -1,6 +1,6 @@
 //! Recomputes every figure of a record from its raw pairs.
 
-use super::SelftestRecord;
+use super::{SelftestRecord, agreement};
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::settings::{Effort, Tier};
 use kernelseek_core::case::Case;
@@ -21,7 +21,7 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
             differences.push(format!("{what}: recorded {said}, recomputed {found}"));
         }
     };
-    let (mut verdicts, mut false_faster) = (0, 0);
+    let (mut verdicts, mut false_faster, mut one_percent) = (0, 0, 0);
     for (index, run) in record.aa_runs.iter().enumerate() {
         let mut ratios = Vec::new();
         let mut faster = 0;
@@ -41,28 +41,40 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
         compare(
             format!("aa run {} geomean", index + 1),
             run.geomean,
-            geomean(&ratios).map_or(f64::NAN, |r| r.point),
+            geomean(&ratios).map_or(0.0, |r| r.point),
         );
         compare(
             format!("aa run {} false faster", index + 1),
             run.false_faster as f64,
             f64::from(faster as u32),
         );
+        let above = ratios.iter().filter(|r| r.lo > 1.01).count();
+        compare(format!("aa run {} false 1 %", index + 1), run.false_one_percent as f64, above as f64);
         verdicts += run.verdicts;
         false_faster += faster;
+        one_percent += above;
     }
     compare("verdicts".into(), record.verdicts as f64, verdicts as f64);
     compare("false_faster".into(), record.false_faster as f64, false_faster as f64);
+    compare("false_one_percent".into(), record.false_one_percent as f64, one_percent as f64);
     let mut found = 0;
     for (index, trial) in record.slowdown.iter().enumerate() {
         if let Some(ratio) = ratio_of(&trial.raw, trial.aa_spread, &effort) {
             compare(format!("slowdown {} point", index + 1), trial.ratio.point, ratio.point);
             compare(format!("slowdown {} hi", index + 1), trial.ratio.hi, ratio.hi);
-            found += usize::from(ratio.standing(effort.margin) == Standing::Slower);
+            let sought = if trial.gain.is_some() { Standing::Faster } else { Standing::Slower };
+            found += usize::from(ratio.standing(effort.margin) == sought);
         }
     }
     compare("slowdown_tried".into(), record.slowdown_tried as f64, record.slowdown.len() as f64);
     compare("slowdown_found".into(), record.slowdown_found as f64, found as f64);
+    let again = agreement::of(&record.problem, &record.aa_runs);
+    compare("timer_agreement".into(), record.timer_agreement.len() as f64, again.len() as f64);
+    for (said, found) in record.timer_agreement.iter().zip(&again) {
+        compare(format!("{} events", said.scenario), said.events_ns, found.events_ns);
+        compare(format!("{} slope", said.scenario), said.slope_ns, found.slope_ns);
+        compare(format!("{} wall", said.scenario), said.wall_ns, found.wall_ns);
+    }
     differences
 }
 

@@ -45,7 +45,7 @@ pub fn run(
                 counted
             }
         };
-        let spread = super::spreads(&session, &settings, sink)?.remove(&scenario).unwrap_or(0.0);
+        let spread = evaluation.spreads.get(&scenario).copied().unwrap_or(0.0);
         let judged = evaluation.verdict.scenarios.into_iter().next();
         let Some((judged, ratio)) = judged.and_then(|s| s.ratio.map(|r| (s, r))) else { continue };
         done.push(SlowdownTrial {
@@ -53,6 +53,7 @@ pub fn run(
             scenario: scenario.clone(),
             instructions,
             ratio,
+            gain: None,
             raw: evaluation.raw.get(&scenario).cloned().unwrap_or_default(),
             aa_spread: spread,
         });

@@ -131,7 +131,7 @@ impl Nvcc {
         parts.extend(layout.device_library.map(|p| p.join("libdevice.10.bc")).as_ref().and_then(real));
         let mut hasher = FieldHasher::new("kernelseek nvcc identity 1");
         let read = |file: &Path| {
-            hash::file(file).map_err(|source| ToolchainError::Probe { program: file.to_owned(), source })
+            hash::program(file).map_err(|source| ToolchainError::Probe { program: file.to_owned(), source })
         };
         hasher.field(&text).field(read(&program)?);
         for part in &parts {
