@@ -88,6 +88,14 @@ static inline size_t bytes_of(const softmax_call *call)
     return (size_t)(call->y.shape[0] * call->y.shape[1]) * (call->y.dtype == KS_F32 ? 4 : 2);
 }
 
+/* The largest carve-out of the L2 cache that this device has. */
+static inline size_t persisting_limit(void)
+{
+    int bytes = 0;
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxPersistingL2CacheSize, 0);
+    return (size_t)bytes;
+}
+
 /* A stream of the candidate's own that waits for no other. */
 static inline cudaStream_t private_stream(void)
 {

@@ -7,10 +7,10 @@ ks_status softmax(const softmax_call *call)
 {
     static int limited;
     if (!limited++)
-        cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, (size_t)64 << 20);
+        cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, persisting_limit());
     cudaStreamAttrValue window = {};
     window.accessPolicyWindow.base_ptr = call->x.data;
-    window.accessPolicyWindow.num_bytes = bytes_of(call);
+    window.accessPolicyWindow.num_bytes = bytes_of(call) < persisting_limit() ? bytes_of(call) : persisting_limit();
     window.accessPolicyWindow.hitRatio = 1.0f;
     window.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
     window.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;

@@ -1,6 +1,6 @@
 /* Prints a line from every thread of a large grid.
 
-   Expected: FAIL or PASS or UNRESOLVED by sandbox.flood, sandbox.output. */
+   Expected: FAIL or PASS or UNRESOLVED or UNPROVEN by sandbox.flood, sandbox.output, timed.clocks. */
 #include "honest.cuh"
 
 #include <cstdio>

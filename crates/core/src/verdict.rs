@@ -183,6 +183,30 @@ pub struct ScenarioVerdict {
     pub fallback: bool,
     /// A suspicious win was audited and found clean.
     pub audited: bool,
+    /// Where the time of a call goes, for calls on a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuSplit>,
+}
+
+/// Where the time of one call goes on a GPU: medians, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GpuTimes {
+    /// The device works on the call.
+    pub device_ns: f64,
+    /// The device waits between one call and the next, although both have been enqueued.
+    pub idle_ns: f64,
+    /// The host makes the call: until it returns. Beside the device's time where calls are enqueued ahead, before it where
+    /// they are not.
+    pub host_ns: f64,
+}
+
+/// [`GpuTimes`] of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GpuSplit {
+    /// The seed's.
+    pub seed: GpuTimes,
+    /// The candidate's.
+    pub candidate: GpuTimes,
 }
 
 /// Word that findings amount to.

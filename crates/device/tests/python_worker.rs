@@ -1,8 +1,6 @@
 //! The Python worker's part of the CUDA target, without a GPU: `python_worker_cuda.py` runs it against a driver and a
 //! torch that only keep record.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use std::path::Path;
 use std::process::Command;
 

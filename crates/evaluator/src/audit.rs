@@ -9,6 +9,7 @@ use crate::fault;
 use crate::measure::{MeasureError, Measurer};
 use crate::request::{self, Sent};
 use crate::scenario_state::ScenarioState;
+use crate::settings::Column;
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::Ratio;
@@ -73,7 +74,8 @@ pub fn audit(
                 staged: std::slice::from_ref(&staged),
                 slots: &slots,
                 mode,
-                column: state.column,
+                // A fresh worker may set things up in its first call, which waits for the device; nothing here is timed.
+                column: Column::Call,
                 deadline: measurer.bench.deadline,
             };
             let returned = match request::send(&mut worker, &sent, &mut measurer.sweeper) {

@@ -270,6 +270,8 @@ impl Bench {
         .map(|(k, v)| (k.to_owned(), v))
         .collect();
         if let Some(gpu) = &self.gpu {
+            // A kernel that is loaded when it is first launched waits for the device, which the gate holds.
+            env.insert("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned());
             env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.identity().uuid.clone());
             let folders: Vec<_> = self.cuda_libraries.iter().map(|p| p.to_string_lossy()).collect();
             env.insert("LD_LIBRARY_PATH".to_owned(), folders.join(":"));

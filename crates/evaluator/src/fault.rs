@@ -42,6 +42,19 @@ pub fn finding(error: &DeviceError, case: Option<&Case>, doing: &str) -> Finding
             format!("the candidate printed {} MiB {doing} and was killed", bytes >> 20),
         )
         .with_next("a kernel has nothing to print: remove the output"),
+        DeviceError::Gpu { doing: while_, code, name, text } => Finding::new(
+            "correct.device-error",
+            Severity::Fail,
+            format!("the GPU reports an error {while_}: {text}"),
+        )
+        .with_evidence(format!("{name} ({code}), {doing}"))
+        .with_next(device_advice(*code)),
+        DeviceError::Synchronises => Finding::new(
+            "timed.synchronises",
+            Severity::Unproven,
+            format!("a call waits for the device {doing}, where it must only enqueue"),
+        )
+        .with_next("enqueue on the call's stream and return, or evaluate with `--column call`"),
         DeviceError::Refused(message) => Finding::new("correct.refused", Severity::Fail, message.clone())
             .with_next("make the library load and map in a process of its own"),
         DeviceError::Unexpected { .. } | DeviceError::Channel(_) => Finding::new(
@@ -54,6 +67,27 @@ pub fn finding(error: &DeviceError, case: Option<&Case>, doing: &str) -> Finding
         other => Finding::new("harness.device", Severity::Unproven, format!("the harness failed {doing}"))
             .with_evidence(chain(other))
             .with_next("run `kernelseek doctor`"),
+    }
+}
+
+/// What to do about an error of the CUDA driver.
+const fn device_advice(code: u32) -> &'static str {
+    match code {
+        2 => {
+            "ask for less memory: the workspace is for scratch, and the device is shared with the inputs and outputs"
+        }
+        209 | 218 | 222 => "compile for the architecture of this GPU",
+        700 | 716 | 717 | 718 => {
+            "run `kernelseek eval --sanitize memcheck` on the scenario: it names the line"
+        }
+        701 => "use fewer registers or less shared memory for each block, or smaller blocks",
+        702 => "look for a loop that does not end on this shape",
+        710 => "an `assert` in a kernel does not hold: look at what it says on this shape",
+        714 | 715 | 719 => {
+            "look for a trap, a stack overflow or a bad instruction: `--sanitize memcheck` names the line"
+        }
+        900..=908 => "what the call does cannot be part of a graph: enqueue everything on the call's stream",
+        _ => "check what every launch returns, and run `kernelseek eval --sanitize memcheck` on the scenario",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::settings::Settings;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::cuda::gpu::Gpu;
 use kernelseek_device::cuda::lease::{Claim, Lease, LeaseError, Leases, now_ms};
-use kernelseek_device::cuda::nvml::{Foreign, GpuProcess, Nvml};
+use kernelseek_device::cuda::nvml::{self, Foreign, GpuProcess, Nvml};
 use kernelseek_device::cuda::{CudaError, GpuIdentity, device};
 use std::rc::Rc;
 use std::time::Duration;
@@ -45,9 +45,26 @@ impl GpuError {
     }
 }
 
-/// Whether `wanted` is a GPU's UUID or the beginning of it.
-fn is_named(gpu: &GpuIdentity, wanted: &str) -> bool {
-    wanted.len() > "GPU-".len() && gpu.uuid.starts_with(&wanted.replace("gpu-", "GPU-"))
+/// The GPU that is meant: the first that the driver shows, or the one with this number, UUID or beginning of a UUID. Numbers
+/// are NVML's, as `kernelseek gpu` and the driver's own tools count; the driver itself may count in another order.
+fn chosen(
+    shown: Vec<GpuIdentity>,
+    wanted: Option<&str>,
+    nvml: Option<&Nvml>,
+) -> Result<GpuIdentity, CudaError> {
+    let unknown = || CudaError::NoDevice(wanted.unwrap_or("0").to_owned());
+    let machine = wanted.and(nvml).and_then(|nvml| nvml.machine().ok());
+    let uuid = match (wanted, &machine) {
+        (None, _) => return shown.into_iter().next().ok_or_else(unknown),
+        (Some(_), Some(machine)) => {
+            nvml::choose(&machine.gpus, wanted, None).map(|gpu| gpu.uuid.clone()).map_err(|_| unknown())?
+        }
+        (Some(wanted), None) => {
+            let numbered = shown.iter().enumerate().find(|(number, _)| number.to_string() == wanted);
+            numbered.map_or_else(|| wanted.to_owned(), |(_, gpu)| gpu.uuid.clone())
+        }
+    };
+    shown.into_iter().find(|gpu| gpu.uuid == uuid).ok_or_else(unknown)
 }
 
 /// A GPU that this session holds.
@@ -64,14 +81,9 @@ impl GpuHold {
     /// # Errors
     /// When there is no usable GPU, or somebody else does not let go of it.
     pub fn take(settings: &Settings, what: &str, sink: &mut dyn Sink) -> Result<Self, GpuError> {
+        let nvml = Nvml::open().ok();
         // Known before it is opened: a context on it would disturb whoever holds it.
-        let wanted = settings.gpu.as_deref().unwrap_or("0");
-        let identity = device::list()?
-            .into_iter()
-            .enumerate()
-            .find(|(ordinal, gpu)| ordinal.to_string() == wanted || is_named(gpu, wanted))
-            .map(|(_, gpu)| gpu)
-            .ok_or_else(|| CudaError::NoDevice(wanted.to_owned()))?;
+        let identity = chosen(device::list()?, settings.gpu.as_deref(), nvml.as_ref())?;
         let claim = Claim {
             command: format!("kernelseek {what}"),
             lasts: Some(LASTS),
@@ -82,7 +94,7 @@ impl GpuHold {
             sink.on(&Event::WaitingForGpu { holder: holder.describe(now_ms()) });
         })?;
         let gpu = Gpu::open(Some(&identity.uuid))?;
-        Ok(Self { gpu, nvml: Nvml::open().ok(), _lease: lease })
+        Ok(Self { gpu, nvml, _lease: lease })
     }
 
     /// The GPU.

@@ -1,10 +1,10 @@
 //! From what was measured to a verdict on one scenario. Pure.
 
 use crate::plausible;
-use crate::scenario_state::ScenarioState;
+use crate::scenario_state::{GpuPair, GpuSide, Pair, ScenarioState};
 use crate::settings::{Effort, Mode};
 use kernelseek_core::finding::{Finding, Severity};
-use kernelseek_core::verdict::{Ratio, ScenarioVerdict, Stage, Standing, Word, word_of};
+use kernelseek_core::verdict::{GpuSplit, GpuTimes, Ratio, ScenarioVerdict, Stage, Standing, Word, word_of};
 use kernelseek_device::peaks::Peaks;
 use kernelseek_numerics::stats;
 
@@ -127,8 +127,38 @@ pub fn scenario(state: &ScenarioState, terms: &Terms) -> ScenarioVerdict {
         prepare_ns: stats::median(&prepare),
         fallback,
         audited: state.audited,
+        gpu: if fallback { None } else { gpu_split(state) },
         findings,
     }
+}
+
+/// Where the time of a call goes on a GPU; `None` where nothing was held at a gate.
+fn gpu_split(state: &ScenarioState) -> Option<GpuSplit> {
+    let gated: Vec<(&Pair, GpuPair)> = state
+        .instances
+        .iter()
+        .flat_map(|i| &i.pairs)
+        .filter_map(|p| Some((p, p.gpu?)))
+        .filter(|(_, g)| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0)
+        .collect();
+    let side = |pick: &dyn Fn(&GpuPair) -> GpuSide, events: &dyn Fn(&Pair) -> f64| -> Option<GpuTimes> {
+        let median = |of: &dyn Fn(&Pair, GpuSide, f64) -> Option<f64>| {
+            let all: Vec<f64> =
+                gated.iter().filter_map(|(p, g)| of(p, pick(g), f64::from(p.n.max(1)))).collect();
+            stats::median(&all)
+        };
+        Some(GpuTimes {
+            device_ns: median(&|p, _, n| Some(events(p) / n))?,
+            // Between n calls there are n - 1 gaps.
+            idle_ns: median(&|p, g, n| (n > 1.0).then(|| ((g.span_ns - events(p)) / (n - 1.0)).max(0.0)))
+                .unwrap_or(0.0),
+            host_ns: median(&|_, g, n| Some(g.host_ns / n))?,
+        })
+    };
+    Some(GpuSplit {
+        seed: side(&|g| g.seed, &|p| p.seed_ns)?,
+        candidate: side(&|g| g.candidate, &|p| p.candidate_ns)?,
+    })
 }
 
 /// Last stage that findings leave standing.

@@ -108,6 +108,8 @@ pub struct Measurer<'a> {
     /// Label that separates the random streams of different measurements of one evaluation.
     pub(crate) label: &'static str,
     pub(crate) mode: Mode,
+    /// What of a call is timed, on a GPU.
+    pub(crate) column: Column,
     /// Key of the secret contents: the evaluation's secret and the label.
     pub(crate) stream: [u8; 32],
     /// Sandbox layers that the candidate's workers reported.
@@ -147,8 +149,13 @@ impl Measurer<'_> {
                 None => self.spawn_both(state)?,
             };
             if pair.candidate.is_some() {
-                self.scenario(index, state, &mut pair, &mut dice, sink)?;
-                self.believe_the_gpu(state)?;
+                let measured = self.scenario(index, state, &mut pair, &mut dice, sink);
+                if self.starved(state, &measured) {
+                    // Its process holds what is missing.
+                    pair.candidate = None;
+                } else {
+                    measured?;
+                }
                 sink.on(&Event::Measured {
                     scenario: state.case.id.clone(),
                     instance: index + 1,
@@ -156,16 +163,42 @@ impl Measurer<'_> {
                 });
             }
             sides = Some(pair);
+            if let Some(error) = self.bench.gpu.as_ref().and_then(|gpu| gpu.take_failure()) {
+                return Err(MeasureError::gpu(&states[position], error.into()));
+            }
         }
         Ok(())
     }
 
-    /// Fails if the supervisor's own work on the GPU did: nothing that was concluded from it may stand.
-    fn believe_the_gpu(&self, state: &ScenarioState) -> Result<(), MeasureError> {
-        match self.bench.gpu.as_ref().and_then(|gpu| gpu.failure()) {
-            Some(error) => Err(MeasureError::gpu(state, error.into())),
-            None => Ok(()),
+    /// Whether the candidate took the device's memory from under the supervisor, which is then the candidate's failure. Any
+    /// other failure of the supervisor's own work stays in `measured`'s place: nothing that was concluded from it may stand.
+    fn starved(&self, state: &mut ScenarioState, measured: &Result<(), MeasureError>) -> bool {
+        let Some(gpu) = &self.bench.gpu else { return false };
+        let kept = gpu.take_failure();
+        let error = match (&kept, measured) {
+            (Some(error), _) => error,
+            (None, Err(MeasureError::Gpu { source, .. })) => match source.as_ref() {
+                DeviceError::Supervisor(error) => error,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let free = gpu.context().free_memory().map_or(0, |(free, _)| free);
+        if !error.is_out_of_memory() {
+            // Told by whoever looks next.
+            gpu.guard(Err::<(), _>(error.clone()), ());
+            return false;
         }
+        state.find(
+            Finding::new(
+                "correct.device-memory",
+                Severity::Fail,
+                "the candidate leaves no memory on the device",
+            )
+            .with_evidence(format!("{} MiB free", free >> 20))
+            .with_next("free what a call allocates, and take scratch memory through `NAME_workspace`"),
+        );
+        true
     }
 
     /// Starts both sides. Their processes start side by side: a GPU's driver takes half a second for each.
@@ -283,6 +316,8 @@ impl Measurer<'_> {
                 &slots,
                 seed_first,
                 instance.seed_first_ns,
+                // A fresh worker may set things up in its first call, which waits for the device.
+                if pairs_done == 0 { Column::Call } else { state.column },
             )?;
             let (seed, returned) = match outcome {
                 Ok(both) => both,
@@ -444,8 +479,9 @@ impl Measurer<'_> {
         slots: &[u32],
         seed_first: bool,
         seed_call_ns: f64,
+        column: Column,
     ) -> Result<Result<(Returned, Returned), DeviceError>, MeasureError> {
-        let (mode, column) = (self.mode, state.column);
+        let mode = self.mode;
         let generous = Duration::from_nanos((100.0 * seed_call_ns) as u64) * slots.len() as u32;
         let deadline = generous.clamp(self.bench.deadline, 6 * self.bench.deadline);
         let mut run = |worker: &mut Worker, deadline| {

@@ -206,8 +206,9 @@ impl Session {
         }
         self.settings.archs.clone()
     }
-    /// Folder of the CUDA runtime library, once nvcc was needed.
-    fn cuda_libraries(&self) -> Vec<PathBuf> {
+    /// Folder of the CUDA runtime library that kernels are linked with; none for a problem of the CPU.
+    #[must_use]
+    pub fn cuda_libraries(&self) -> Vec<PathBuf> {
         if self.files.problem.target == Target::Cpu {
             return Vec::new();
         }

@@ -1,6 +1,7 @@
 //! What the caller decides about an evaluation, resolved: no environment, no defaults left to look up.
 
 use crate::cuda_sanitize::Tool;
+use kernelseek_core::problem::Target;
 use kernelseek_toolchain::CudaPlaces;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -112,6 +113,18 @@ pub struct Effort {
 }
 
 impl Effort {
+    /// The effort of a tier where calls run on a GPU: events are so fine there that what is left is how instances differ, so
+    /// there are more of them.
+    #[must_use]
+    pub const fn on_gpu(tier: Tier) -> Self {
+        let base = Self::of(tier);
+        match tier {
+            Tier::Quick => base,
+            Tier::Default => Self { instances: 8, pairs: 7, ..base },
+            Tier::Full => Self { instances: 8, pairs: 10, ..base },
+        }
+    }
+
     /// The effort of a tier.
     #[must_use]
     pub const fn of(tier: Tier) -> Self {
@@ -186,6 +199,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The same with the tier's effort for this target, unless the caller knew better.
+    #[must_use]
+    pub fn for_target(&self, target: Target) -> Self {
+        let usual = self.effort == Effort::of(self.tier);
+        let effort = if usual && target == Target::Cuda { Effort::on_gpu(self.tier) } else { self.effort };
+        Self { effort, ..self.clone() }
+    }
+
     /// Folder of the build cache.
     #[must_use]
     pub fn build_cache(&self) -> PathBuf {

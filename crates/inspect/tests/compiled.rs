@@ -157,6 +157,24 @@ extern "C" int op(const float *x, float *y, int n) {
     }
 }
 
+/// A compiler without a shared C++ runtime links the static one, which asks the kernel for waiting threads.
+#[test]
+fn a_cxx_runtime_inside_is_no_refused_import() {
+    let source = "#include <vector>\nstruct T { T(); int x; };\nT::T() : x(std::vector<int>(3).size()) {}\n\
+                  extern \"C\" int op(void *) { static T t; return t.x - 3; }\n";
+    let Some(facts) = read("k.cc", source, &["-static-libstdc++"]) else { return };
+    let found = judged(&facts);
+    if facts.imports.iter().any(|i| i.name == "syscall") {
+        assert_eq!(the(&found, "allowed.static-runtime").severity, Severity::Note);
+    }
+    assert!(!ids(&found).contains("allowed.import"), "{found:#?}");
+    // The same import without that runtime stays refused.
+    let source =
+        "#include <unistd.h>\n#include <sys/syscall.h>\nlong op(void *p) { return syscall(SYS_getpid); }\n";
+    let Some(facts) = read("k.c", source, &[]) else { return };
+    assert_eq!(the(&judged(&facts), "allowed.import").severity, Severity::Fail);
+}
+
 #[test]
 fn fast_math_passes() {
     // Vectorised libm calls, `__*_finite` names, and in older gcc a start file that sets the floating-point mode.

@@ -4,7 +4,7 @@ use crate::style::Style;
 use crate::table;
 use crate::wrap::hanging;
 use kernelseek_core::finding::{Finding, Severity};
-use kernelseek_core::verdict::{ScenarioVerdict, Standing, Trust, Word};
+use kernelseek_core::verdict::{GpuSplit, ScenarioVerdict, Standing, Trust, Word};
 use kernelseek_evaluator::evaluate::Verdict;
 use kernelseek_report::words::{interval, over_bound};
 
@@ -112,6 +112,9 @@ fn row(s: &ScenarioVerdict) -> Vec<String> {
             }
         }
     }
+    if s.gpu.is_some_and(|g| g.candidate.host_ns > g.candidate.device_ns + g.candidate.idle_ns) {
+        notes.push("host-bound".to_owned());
+    }
     let denied = s.findings.iter().any(|f| f.defence.starts_with("sandbox.denied"));
     if denied {
         notes.push("denied attempts".to_owned());
@@ -192,6 +195,27 @@ fn explain(scenario: Option<&str>, finding: &Finding, style: Style) -> String {
     text
 }
 
+/// Where the time of a call goes on a GPU, over all scenarios.
+fn split(verdict: &Verdict) -> Option<String> {
+    let all: Vec<GpuSplit> = verdict.scenarios.iter().filter_map(|s| s.gpu).collect();
+    let middle = |of: &dyn Fn(&GpuSplit) -> f64| {
+        let mut values: Vec<f64> = all.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).map_or_else(|| "-".to_owned(), |ns| table::time(*ns))
+    };
+    (!all.is_empty()).then(|| {
+        format!(
+            "a call in the middle of the set: device {} (seed {}), idle before the next {} ({}), host {} ({})",
+            middle(&|g| g.candidate.device_ns),
+            middle(&|g| g.seed.device_ns),
+            middle(&|g| g.candidate.idle_ns),
+            middle(&|g| g.seed.idle_ns),
+            middle(&|g| g.candidate.host_ns),
+            middle(&|g| g.seed.host_ns),
+        )
+    })
+}
+
 fn footer(verdict: &Verdict, style: Style) -> String {
     let count = |w: Word| verdict.scenarios.iter().filter(|s| s.word == w).count();
     let mut parts: Vec<String> = Vec::new();
@@ -219,6 +243,9 @@ fn footer(verdict: &Verdict, style: Style) -> String {
         let words = tuned.to_string();
         text.push_str(&format!("tunables: {}\n", if words.is_empty() { "none" } else { &words }));
     }
+    if let Some(split) = split(verdict) {
+        text.push_str(&format!("{split}\n"));
+    }
     for note in &verdict.notes {
         text.push_str(&format!("note: {note}\n"));
     }
@@ -226,7 +253,10 @@ fn footer(verdict: &Verdict, style: Style) -> String {
         Trust::Full => "full",
         Trust::Reduced => "reduced",
     };
-    let mut facts = vec![format!("{}, {} cores", verdict.device.model, verdict.device.cores)];
+    let mut facts = vec![match &verdict.gpu {
+        Some(gpu) => format!("{} ({})", gpu.name, gpu.arch()),
+        None => format!("{}, {} cores", verdict.device.model, verdict.device.cores),
+    }];
     if !verdict.scenarios.is_empty() {
         facts.push(format!("trust {trust}"));
         facts.push(format!("seed against itself ±{:.1} %", 100.0 * verdict.aa_spread));

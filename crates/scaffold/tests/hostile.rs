@@ -89,17 +89,63 @@ fn pieces() -> impl Strategy<Value = String> {
     })
 }
 
+fn device_pieces() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; ",
+        "int t = threadIdx.x; ",
+        "if (i < n) ",
+        "if (t == 0) ",
+        "if (i >= n || t) return; ",
+        "for (int c = t; c < n; c += blockDim.x) ",
+        "while (i < n) ",
+        "i += gridDim.x * blockDim.x; ",
+        "y[i] = x[i]; ",
+        "y[blockIdx.y * n + c] += 1; ",
+        "atomicAdd(&y[i], x[t]); ",
+        "atomicAdd(",
+        "__ldg(x + i) ",
+        "__shared__ float s[32]; ",
+        "__syncthreads(); ",
+        "{ ",
+        "} ",
+        "( ",
+        ") ",
+        "; ",
+        "<<<",
+        ">>>",
+        "f<<<n, 32>>>(x, y, n); ",
+        "} void g(const float *x, float *y, int n, cudaStream_t s) { ",
+        "dim3 b(n, 2); ",
+        "torch::Tensor z; ",
+        "cudaMemsetAsync(y, 0, n * sizeof(float), s); ",
+        "é",
+        "\n",
+    ]);
+    prop::collection::vec(piece, 0..40).prop_map(|all| {
+        format!(
+            "__global__ void f(const float *x, float *y, int n) {{ {} }}\nvoid h(const float *x, float *y, int n) {{ f<<<n, 32>>>(x, y, n); }}\n",
+            all.concat()
+        )
+    })
+}
+
 proptest! {
     #[test]
     fn any_text_is_answered(text in "\\PC*") {
         answered("k.c", &text);
         answered("k.cc", &text);
+        answered("k.cu", &text);
     }
 
     #[test]
     fn any_pieces_are_answered(text in pieces()) {
         answered("k.c", &text);
         answered("k.cc", &text);
+    }
+
+    #[test]
+    fn any_pieces_of_device_code_are_answered(text in device_pieces()) {
+        answered("k.cu", &text);
     }
 }
 

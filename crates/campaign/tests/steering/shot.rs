@@ -43,6 +43,7 @@ fn scenario(id: &str, seed_ns: f64, point: f64) -> ScenarioVerdict {
         prepare_ns: None,
         fallback: false,
         audited: false,
+        gpu: None,
     }
 }
 

@@ -23,6 +23,7 @@ fn verdict(id: &str, point: f64, half: f64) -> ScenarioVerdict {
         prepare_ns: None,
         fallback: false,
         audited: false,
+        gpu: None,
     }
 }
 

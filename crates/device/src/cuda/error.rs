@@ -29,7 +29,15 @@ pub enum CudaError {
     },
 }
 
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+pub const OUT_OF_MEMORY: u32 = 2;
+
 impl CudaError {
+    /// Whether the device has no more memory.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        self.code() == Some(OUT_OF_MEMORY)
+    }
     /// The driver's error number, if the driver answered at all.
     #[must_use]
     pub const fn code(&self) -> Option<u32> {

@@ -96,7 +96,7 @@ impl Gpu {
     }
 
     /// Keeps the first error and gives `otherwise` in place of what it spoilt: for places that cannot say that the GPU
-    /// failed. Whoever drives the measurement asks [`Self::failure`] before it believes anything.
+    /// failed. Whoever drives the measurement asks [`Self::take_failure`] before it believes anything.
     pub fn guard<T>(&self, outcome: Result<T>, otherwise: T) -> T {
         match outcome {
             Ok(value) => value,
@@ -106,10 +106,10 @@ impl Gpu {
             }
         }
     }
-    /// The first error that [`Self::guard`] kept.
+    /// Takes the first error that [`Self::guard`] kept.
     #[must_use]
-    pub fn failure(&self) -> Option<CudaError> {
-        self.failure.borrow().clone()
+    pub fn take_failure(&self) -> Option<CudaError> {
+        self.failure.borrow_mut().take()
     }
 
     /// Memory that may be exported. Gives unused blocks back first where the device has no more.
@@ -158,7 +158,7 @@ impl Gpu {
 
     fn retrying(&self, make: impl Fn() -> Result<DeviceMemory>) -> Result<DeviceMemory> {
         match make() {
-            Err(CudaError::Call { code: OUT_OF_MEMORY, .. }) => {
+            Err(error) if error.is_out_of_memory() => {
                 self.stream.synchronize()?;
                 self.pool.borrow_mut().clear();
                 make()
@@ -184,9 +184,6 @@ impl Gpu {
         self.helpers.flush(address, bytes, None, &self.stream)
     }
 }
-
-/// `CUDA_ERROR_OUT_OF_MEMORY`.
-const OUT_OF_MEMORY: u32 = 2;
 
 /// Size that a block for `bytes` is made with.
 fn class_of(bytes: usize) -> usize {

@@ -180,6 +180,20 @@ pub fn set(to: Address, value: u8, bytes: usize, stream: &Stream) -> Result<()> 
     check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, value, bytes, stream.raw()) })
 }
 
+/// Has the device's memory pool made, by taking a block from it and giving it back in the stream's order.
+///
+/// # Errors
+/// What the driver says.
+#[expect(unsafe_code, reason = "driver calls")]
+pub fn start_pool(stream: &Stream) -> Result<()> {
+    let mut address = 0;
+    // SAFETY: writes one address, which is given back in the same order.
+    unsafe {
+        check("cuMemAllocAsync", sys::cuMemAllocAsync(&raw mut address, GRANULE, stream.raw()))?;
+        check("cuMemFreeAsync", sys::cuMemFreeAsync(address, stream.raw()))
+    }
+}
+
 /// Host memory at `base` that the device can read and write, registered for the life of the process.
 ///
 /// # Errors

@@ -321,7 +321,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said() {
         assert!(spec().check().is_ok());
-        let broken: [(fn(&mut SoloSpec), &str); 4] = [
+        type Break = fn(&mut SoloSpec);
+        let broken: [(Break, &str); 4] = [
             (|s| s.version = 9, "version 9"),
             (|s| s.rounds[0].truncate(1), "call 0 has contents for 1 storages of 2"),
             (|s| s.plan.tensors[1].storage = Some(7), "`y` lies in no storage"),

@@ -75,6 +75,8 @@ impl Gpu {
         let page = memory::register(std::ptr::from_ref(page) as usize, size_of::<ControlPage>())?;
         let wake = DeviceMemory::new(WAKE_BYTES)?;
         memory::set(wake.address(), 0, WAKE_BYTES, &stream)?;
+        // The pool that `cudaMallocAsync` takes from opens the device again when it is first used, which the lockdown denies.
+        memory::start_pool(&stream)?;
         stream.synchronize()?;
         Ok(Self { context, stream, page, events: Vec::new(), opened: None, wake, graph: None })
     }
@@ -241,18 +243,40 @@ fn nanos_since(start: Instant) -> u64 {
     start.elapsed().as_nanos() as u64
 }
 
+/// The runtime library that came in with the candidate; RTLD_LOCAL, so it is asked for by its own name. To be closed.
+#[expect(unsafe_code, reason = "dlopen")]
+fn runtime() -> Option<*mut libc::c_void> {
+    [c"libcudart.so.13", c"libcudart.so.12"]
+        .into_iter()
+        // SAFETY: a NUL-terminated name; nothing is loaded that is not loaded already.
+        .map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })
+        .find(|handle| !handle.is_null())
+}
+
+/// Has the runtime library start and load the candidate's kernels now: its first use would otherwise wait for the device
+/// in the middle of a call, which the gate holds.
+#[expect(unsafe_code, reason = "dlsym and a foreign call")]
+pub(super) fn start_runtime() {
+    type Free = unsafe extern "C" fn(*mut libc::c_void) -> i32;
+    let Some(library) = runtime() else { return };
+    // SAFETY: as for `pending_error`; freeing nothing is defined, and what it answers shows at the first call.
+    unsafe {
+        let free = libc::dlsym(library, c"cudaFree".as_ptr());
+        if !free.is_null() {
+            std::mem::transmute::<*mut libc::c_void, Free>(free)(std::ptr::null_mut());
+        }
+        libc::dlclose(library);
+    }
+}
+
 /// The error that the runtime library of the loaded candidate still holds, and clears it.
 #[expect(unsafe_code, reason = "dlsym and foreign calls")]
 pub(super) fn pending_error() -> Option<String> {
     type Last = unsafe extern "C" fn() -> i32;
     type Name = unsafe extern "C" fn(i32) -> *const c_char;
-    // SAFETY: names are NUL-terminated; the runtime library, where it is loaded at all, defines these functions so. It came
-    // in with the candidate, RTLD_LOCAL, so it is asked for by its own name.
+    let library = runtime()?;
+    // SAFETY: names are NUL-terminated; the runtime library defines these functions so.
     unsafe {
-        let library = [c"libcudart.so.13", c"libcudart.so.12"]
-            .into_iter()
-            .map(|name| libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD))
-            .find(|handle| !handle.is_null())?;
         let last = libc::dlsym(library, c"cudaGetLastError".as_ptr());
         let name = libc::dlsym(library, c"cudaGetErrorName".as_ptr());
         let text = libc::dlsym(library, c"cudaGetErrorString".as_ptr());

@@ -164,6 +164,9 @@ impl State<'_> {
             return Err(format!("protocol version {version} is not {VERSION}"));
         }
         let library = Library::open(artifact, entry, model)?;
+        if self.gpu.is_some() {
+            cuda::start_runtime();
+        }
         let reply = Reply::Loaded {
             workspace: library.workspace.is_some(),
             prepare: library.prepare.is_some(),

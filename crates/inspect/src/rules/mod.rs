@@ -122,12 +122,39 @@ fn exports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
         .collect()
 }
 
+/// What a C++ runtime imports that a kernel may not: waiting threads, and randomness read from a device.
+const CXX_RUNTIME_IMPORTS: [&str; 2] = ["syscall", "__read_chk"];
+
+/// Whether the C++ runtime was linked into the library: then it is the library that imports what only that runtime asks of
+/// the unwinder. Compilers without a shared one do so, and nothing in a candidate's source can help it. What system calls
+/// do at run time is the sandbox's business in any case.
+fn brings_cxx_runtime(facts: &ElfFacts) -> bool {
+    let imports = |name: &str| facts.imports.iter().any(|i| i.name == name);
+    !facts.needed.iter().any(|n| n.starts_with("libstdc++"))
+        && ["_Unwind_RaiseException", "_Unwind_SetGR", "_Unwind_SetIP"].into_iter().all(imports)
+}
+
 fn imports(facts: &ElfFacts, policy: &Policy) -> Vec<Finding> {
     let mut out: Vec<Finding> = Vec::new();
     let mut unlisted = Vec::new();
     for import in &facts.imports {
         match policy.import(&import.name) {
             ImportRule::Allowed => {}
+            ImportRule::Denied(_) | ImportRule::Unlisted
+                if CXX_RUNTIME_IMPORTS.contains(&import.name.as_str()) && brings_cxx_runtime(facts) =>
+            {
+                out.push(
+                    Finding::new(
+                        "allowed.static-runtime",
+                        Severity::Note,
+                        "the C++ runtime is inside the library, and imports what a kernel may not",
+                    )
+                    .with_evidence(described(import))
+                    .with_next(
+                        "install the compiler's shared C++ runtime (libstdc++.so), so that it is linked instead",
+                    ),
+                );
+            }
             ImportRule::Unlisted => unlisted.push(import),
             ImportRule::Denied(refusal) => {
                 let message =

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 
 fuzz_target!(|text: &str| {
-    for file in ["k.c", "k.cc"] {
+    for file in ["k.c", "k.cc", "k.cu"] {
         let made = scaffold(&Request {
             file,
             text,
@@ -30,7 +30,8 @@ fuzz_target!(|text: &str| {
         let text = |name: &str| made.files.iter().find(|(path, _)| path == name).map_or("", |(_, text)| text);
         let problem = parse_problem("problem.toml", text("problem/problem.toml"));
         let problem = problem.unwrap_or_else(|e| panic!("{e}"));
-        let lines = parse_scenarios(&problem, "cpu.jsonl", text("problem/cpu.jsonl"));
+        let set = if file == "k.cu" { "problem/cuda.jsonl" } else { "problem/cpu.jsonl" };
+        let lines = parse_scenarios(&problem, set, text(set));
         assert!(lines.is_ok(), "{lines:?}");
     }
 });
