@@ -36,29 +36,18 @@ pub struct Pair {
     pub gpu: Option<GpuPair>,
 }
 
-/// A time that was not taken, or is not kept.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_none(value: &f64) -> bool {
-    *value == 0.0
-}
-
 /// What a GPU tells about one request.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct GpuSide {
     /// From the opening of the gate until the whole device was idle, by the supervisor's clock, nanoseconds.
-    #[serde(default, skip_serializing_if = "is_none")]
     pub wall_ns: f64,
     /// From the opening of the gate until the call's stream was through, by the supervisor's clock, nanoseconds.
-    #[serde(default, skip_serializing_if = "is_none")]
     pub stream_ns: f64,
     /// From before the first call to after the last, by the device's clock, nanoseconds.
-    #[serde(default, skip_serializing_if = "is_none")]
     pub span_ns: f64,
     /// What the host took to make the calls, nanoseconds, by the worker's clock.
-    #[serde(default, skip_serializing_if = "is_none")]
     pub host_ns: f64,
     /// Clock of the multiprocessors right after the request, MHz; 0 where it was not taken.
-    #[serde(default, skip_serializing_if = "is_none")]
     pub sm_mhz: f64,
 }
 

@@ -37,7 +37,9 @@ impl Stand {
     /// session opens the GPU again.
     pub fn keep(&mut self, session: &Session) {
         self.toolchain = Some(session.toolchain().clone());
-        self.gpu = session.gpu.clone().filter(|hold| hold.gpu().failure().is_none());
+        let is_sound =
+            |hold: &Rc<GpuHold>| hold.gpu().take_failure().is_none() && hold.gpu().stream().is_done().is_ok();
+        self.gpu = session.gpu.clone().filter(is_sound);
     }
 
     /// Lets go of the GPU.

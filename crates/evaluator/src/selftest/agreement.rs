@@ -1,5 +1,6 @@
 //! Two clocks on honest kernels: the device's events, and the supervisor's wall over the number of calls in a request. Pure.
 
+use super::raw::Raw;
 use super::record::AaRun;
 use crate::plausible;
 use crate::scenario_state::Pair;
@@ -40,7 +41,7 @@ pub fn of(problem: &str, runs: &[AaRun]) -> Vec<TimerAgreement> {
     let mut pairs: BTreeMap<(&str, &str), Vec<Pair>> = BTreeMap::new();
     for run in runs {
         let problem = run.problem.as_deref().unwrap_or(problem);
-        for (scenario, instances) in &run.raw {
+        for (scenario, Raw(instances)) in &run.raw {
             let all = instances.iter().flat_map(|i| i.pairs.iter().copied());
             pairs.entry((problem, scenario)).or_default().extend(all);
         }
@@ -103,7 +104,7 @@ mod tests {
         ] {
             let mut with = run(1.0);
             let pairs = (1..=16).map(|n| pair(n, call, wall)).collect();
-            with.raw.insert("s".into(), vec![Instance { pairs, ..Instance::default() }]);
+            with.raw.insert("s".into(), Raw(vec![Instance { pairs, ..Instance::default() }]));
             let all = of("p", &[with]);
             assert_eq!((all.len(), all[0].pairs), (1, 16));
             assert_eq!(all[0].agree, expected, "{all:?}");
@@ -117,7 +118,7 @@ mod tests {
         let mut with = run(1.0);
         let mut cpu = pair(1, 1.0, 1.0);
         cpu.gpu = None;
-        with.raw.insert("s".into(), vec![Instance { pairs: vec![cpu], ..Instance::default() }]);
+        with.raw.insert("s".into(), Raw(vec![Instance { pairs: vec![cpu], ..Instance::default() }]));
         assert!(of("p", &[with]).is_empty());
     }
 }

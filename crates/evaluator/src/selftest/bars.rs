@@ -313,7 +313,7 @@ pub(super) mod tests {
     use super::*;
     use crate::selftest::agreement::TimerAgreement;
     use crate::selftest::throughput::Walk;
-    use crate::selftest::{CycleCount, Gain, SlowdownTrial};
+    use crate::selftest::{CycleCount, Gain, Raw, SlowdownTrial};
     use kernelseek_device::cuda::GpuIdentity;
     use kernelseek_device::topology::CpuIdentity;
     use std::collections::BTreeMap;
@@ -398,7 +398,7 @@ pub(super) mod tests {
             ratio: ratio(1.02, 0.01),
             found,
             gain: Some(Gain { permille, class: format!("c{permille}"), cycles: Some(0.98) }),
-            raw: Vec::new(),
+            raw: Raw::default(),
             aa_spread: 0.001,
         }
     }

@@ -2,7 +2,7 @@
 //! candidate. The share is confirmed by the GPU's clock counter, not by timing.
 
 use super::budget::Budget;
-use super::{CycleCount, Gain, SlowdownTrial, cycles, slim};
+use super::{CycleCount, Gain, Raw, SlowdownTrial, cycles};
 use crate::evaluate::{self, EvaluateError};
 use crate::event::Sink;
 use crate::problem_files::{ProblemError, ProblemFiles};
@@ -81,7 +81,7 @@ pub fn run(
                     instructions: None,
                     found: scenario.standing == Some(Standing::Faster),
                     ratio: scenario.ratio.unwrap_or(none),
-                    raw: slim(evaluation.raw.get(&scenario.id).cloned().unwrap_or_default()),
+                    raw: Raw(evaluation.raw.get(&scenario.id).cloned().unwrap_or_default()),
                     aa_spread: evaluation.spreads.get(&scenario.id).copied().unwrap_or(0.0),
                     gain: Some(Gain {
                         permille: planted.permille,

@@ -16,6 +16,7 @@ pub mod expectation;
 mod faults;
 mod gain;
 mod hostile;
+mod raw;
 mod recompute;
 mod record;
 mod slowdown;
@@ -25,6 +26,7 @@ pub mod throughput;
 pub use faults::run as run_faults;
 pub use gain::run as run_gains;
 pub use hostile::{HostileError, run as run_hostile};
+pub use raw::Raw;
 pub use recompute::recompute;
 pub use record::{AaRun, CycleCount, Gain, HostileTrial, SelftestRecord, SlowdownTrial};
 pub use slowdown::run as run_slowdown;
@@ -32,7 +34,6 @@ pub use throughput::run as run_throughput;
 
 use crate::evaluate::{self, EvaluateError, Evaluation};
 use crate::event::Sink;
-use crate::scenario_state::Instance;
 use crate::session::SessionError;
 use crate::settings::Settings;
 use crate::stand::Stand;
@@ -91,24 +92,9 @@ pub fn run_aa(
         false_faster: verdict.scenarios.iter().filter(|s| s.standing == Some(Standing::Faster)).count(),
         false_one_percent: AaRun::one_percent(&ratios),
         ratios,
-        raw: raw.into_iter().map(|(id, all)| (id, slim(all))).collect(),
+        raw: raw.into_iter().map(|(id, all)| (id, Raw(all))).collect(),
         aa_spread: spreads,
         seed_ns: if on_gpu { seed_ns.collect() } else { BTreeMap::new() },
         seconds: verdict.seconds,
     })
-}
-
-/// Without what nothing is recomputed from: the host's time, the span, and fractions of a megahertz.
-fn slim(mut instances: Vec<Instance>) -> Vec<Instance> {
-    let sides = instances
-        .iter_mut()
-        .flat_map(|i| &mut i.pairs)
-        .filter_map(|p| p.gpu.as_mut())
-        .flat_map(|gpu| [&mut gpu.seed, &mut gpu.candidate]);
-    for side in sides {
-        side.span_ns = 0.0;
-        side.host_ns = 0.0;
-        side.sm_mhz = side.sm_mhz.round();
-    }
-    instances
 }

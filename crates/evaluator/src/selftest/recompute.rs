@@ -31,7 +31,7 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
             if !run.ratios.contains_key(scenario) {
                 continue;
             }
-            let Some(ratio) = ratio_of(raw, spread, &effort) else { continue };
+            let Some(ratio) = ratio_of(&raw.0, spread, &effort) else { continue };
             if let Some(said) = run.ratios.get(scenario) {
                 for (name, a, b) in
                     [("point", said.point, ratio.point), ("lo", said.lo, ratio.lo), ("hi", said.hi, ratio.hi)]
@@ -64,7 +64,7 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
     let mut found = 0;
     for (index, trial) in record.slowdown.iter().enumerate() {
         if trial.ratio.point.is_finite()
-            && let Some(ratio) = ratio_of(&trial.raw, trial.aa_spread, &effort)
+            && let Some(ratio) = ratio_of(&trial.raw.0, trial.aa_spread, &effort)
         {
             compare(format!("slowdown {} point", index + 1), trial.ratio.point, ratio.point);
             compare(format!("slowdown {} hi", index + 1), trial.ratio.hi, ratio.hi);

@@ -1,9 +1,9 @@
 //! The record of a self-test.
 
 use super::agreement::{self, TimerAgreement};
+use super::raw::Raw;
 use super::throughput::Throughput;
 use crate::gpu_hold::GpuHold;
-use crate::scenario_state::Instance;
 use crate::session::Session;
 use kernelseek_core::verdict::Ratio;
 use kernelseek_device::cuda::GpuIdentity;
@@ -30,7 +30,7 @@ pub struct AaRun {
     /// Interval of each scenario.
     pub ratios: BTreeMap<String, Ratio>,
     /// Raw pairs of each scenario.
-    pub raw: BTreeMap<String, Vec<Instance>>,
+    pub raw: BTreeMap<String, Raw>,
     /// Spread used for each scenario's interval.
     pub aa_spread: BTreeMap<String, f64>,
     /// What one call of the seed takes in each scenario, nanoseconds.
@@ -64,7 +64,7 @@ pub struct SlowdownTrial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Gain>,
     /// Raw pairs.
-    pub raw: Vec<Instance>,
+    pub raw: Raw,
     /// Spread used for the interval.
     pub aa_spread: f64,
 }

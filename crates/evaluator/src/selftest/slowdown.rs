@@ -3,7 +3,7 @@
 //!
 //! The copy is `slowdown.c` in the problem's folder. Its size is confirmed by counting instructions, not by timing.
 
-use super::{SLOWDOWNS, SlowdownTrial};
+use super::{Raw, SLOWDOWNS, SlowdownTrial};
 use crate::evaluate::{self, EvaluateError};
 use crate::event::Sink;
 use crate::session::{Session, SessionError};
@@ -54,7 +54,7 @@ pub fn run(
             instructions,
             ratio,
             gain: None,
-            raw: evaluation.raw.get(&scenario).cloned().unwrap_or_default(),
+            raw: Raw(evaluation.raw.get(&scenario).cloned().unwrap_or_default()),
             aa_spread: spread,
         });
         if !kept(done) {
