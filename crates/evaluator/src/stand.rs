@@ -37,7 +37,7 @@ impl Stand {
     /// session opens the GPU again.
     pub fn keep(&mut self, session: &Session) {
         self.toolchain = Some(session.toolchain().clone());
-        self.gpu = session.gpu.clone().filter(|hold| hold.gpu().failure().is_none());
+        self.gpu = session.gpu.clone().filter(|hold| hold.gpu().take_failure().is_none());
     }
 
     /// Lets go of the GPU.
