@@ -52,10 +52,7 @@ pub(crate) fn make(args: &GpuArchive, root: &Path) -> Result<(), String> {
     write(&script, SCRIPT)?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))
         .map_err(|e| format!("{}: {e}", script.display()))?;
-    write(
-        &output.join("COMMIT"),
-        &(said(root, "git", &["rev-parse", "--short=12", "HEAD"])?.trim().to_owned() + "\n"),
-    )?;
+    write(&output.join("COMMIT"), &format!("{}\n", commit(root)?))?;
     let packed = output.with_extension("tar.gz");
     let (folder, name) = (output.parent().unwrap_or(root), output.file_name().unwrap_or_default());
     let packing = Command::new("tar").arg("-C").arg(folder).arg("-czf").arg(&packed).arg(name).status();
@@ -82,6 +79,13 @@ fn tests(root: &Path) -> Result<Vec<(String, String)>, String> {
         }
     }
     if found.is_empty() { Err(format!("no test is marked {MARK}…")) } else { Ok(found) }
+}
+
+/// The commit, and whether the archive has more than it.
+fn commit(root: &Path) -> Result<String, String> {
+    let changes = said(root, "git", &["status", "--porcelain", "--", "crates", "problems", "cheats"])?;
+    let commit = said(root, "git", &["rev-parse", "--short=12", "HEAD"])?;
+    Ok(format!("{}{}", commit.trim(), if changes.is_empty() { "" } else { "-changed" }))
 }
 
 fn tracked(root: &Path) -> Result<Vec<String>, String> {

@@ -136,6 +136,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_whole_record_is_small() {
+        // More than 500 verdicts and 100 gains of 8 instances with 7 pairs.
+        let long = pair([16, 1, 123_456_789, 123_456_789, 123_456_789, 123_456_789, 1980, 1980]);
+        let instance = Instance { pairs: vec![long; 7], ..Instance::default() };
+        let text = serde_json::to_string(&Raw(vec![instance; 8])).unwrap();
+        assert!(text.len() * 650 < 4 << 20, "{}", text.len());
+    }
+
     proptest! {
         #[test]
         fn rows_come_back_as_what_figures_are_made_from(
