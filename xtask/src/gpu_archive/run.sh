@@ -20,7 +20,11 @@ out=${OUT:-$here/out}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$here" || exit 2
-export XDG_STATE_HOME=${XDG_STATE_HOME:-$out/state}
+[ -n "${HOME:-}" ] || export XDG_STATE_HOME="${XDG_STATE_HOME:-/tmp/kernelseek-state}"
+# Records of earlier calls go on.
+if [ -d records ]; then
+  cp -n records/*.json "$out"/ 2>/dev/null || true
+fi
 commit=$(cat COMMIT)
 summary=()
 failed=0

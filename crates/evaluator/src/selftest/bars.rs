@@ -1,10 +1,12 @@
 //! What a self-test must come to, and what misses it, in words. Pure.
 
+use super::gain::PLANTED;
 use super::record::{AaRun, HostileTrial, SelftestRecord};
 use super::throughput::Throughput;
-use super::{AA_RUNS, AA_VERDICTS, FAULTS};
+use super::{AA_RUNS, AA_VERDICTS, FAULTS, GAIN_ROUNDS};
 use crate::settings::Tier;
 use kernelseek_core::verdict::Ratio;
+use std::collections::BTreeSet;
 
 /// How long calls take: how finely they can be told apart depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +76,8 @@ pub struct Found {
     pub permille: u32,
     /// Tag of its scenarios.
     pub class: String,
+    /// Scenarios that it was looked for in.
+    pub scenarios: usize,
     /// Trials.
     pub tried: usize,
     /// Of these, how many were found.
@@ -121,13 +125,19 @@ impl SelftestRecord {
             let at = all.iter().position(|f| f.permille == gain.permille && f.class == gain.class);
             let at = at.unwrap_or_else(|| {
                 let (permille, class) = (gain.permille, gain.class.clone());
-                all.push(Found { permille, class, tried: 0, found: 0 });
+                all.push(Found { permille, class, scenarios: 0, tried: 0, found: 0 });
                 all.len() - 1
             });
             if let Some(found) = all.get_mut(at) {
                 found.tried += 1;
                 found.found += usize::from(trial.found);
             }
+        }
+        for found in &mut all {
+            let own = self.slowdown.iter().filter(|t| {
+                t.gain.as_ref().is_some_and(|g| g.permille == found.permille && g.class == found.class)
+            });
+            found.scenarios = own.map(|t| t.scenario.as_str()).collect::<BTreeSet<_>>().len();
         }
         all.sort_by_key(|f| f.permille);
         all
@@ -183,6 +193,12 @@ impl SelftestRecord {
                 ));
             }
         }
+        for (run, (scenario, word)) in
+            self.aa_runs.iter().flat_map(|r| r.not_passed.iter().map(move |n| (r, n)))
+        {
+            let problem = run.problem.as_deref().unwrap_or(&self.problem);
+            misses.push(format!("the seed of {problem} as its own candidate on `{scenario}`: {word}"));
+        }
         for widths in self.widths().iter().filter(|w| w.narrow < w.intervals) {
             misses.push(format!(
                 "calls of {}: {} of {} intervals are wider than ±{} % (median ±{:.2} %, widest ±{:.2} %, `{}`)",
@@ -234,8 +250,11 @@ impl SelftestRecord {
                 self.problem, self.verdicts
             ));
         }
-        if self.gains().is_empty() {
-            lacks.push("gain: nothing yet".to_owned());
+        let wanted = PLANTED.len() * GAIN_ROUNDS;
+        let rounds: usize =
+            self.gains().iter().map(|g| (g.tried / g.scenarios.max(1)).min(GAIN_ROUNDS)).sum();
+        if rounds < wanted {
+            lacks.push(format!("gain: {rounds} of {wanted} evaluations"));
         }
         if self.throughput.is_none() {
             lacks.push("throughput: nothing yet".to_owned());
@@ -333,6 +352,7 @@ pub(super) mod tests {
             raw: BTreeMap::new(),
             aa_spread: BTreeMap::new(),
             seed_ns: [("s".to_owned(), 60e3)].into(),
+            not_passed: BTreeMap::new(),
             seconds: 9.0,
         }
     }
@@ -397,7 +417,12 @@ pub(super) mod tests {
             instructions: None,
             ratio: ratio(1.02, 0.01),
             found,
-            gain: Some(Gain { permille, class: format!("c{permille}"), cycles: Some(0.98) }),
+            gain: Some(Gain {
+                permille,
+                class: format!("c{permille}"),
+                word: "PASS".into(),
+                cycles: Some(0.98),
+            }),
             raw: Raw::default(),
             aa_spread: 0.001,
         }
@@ -429,7 +454,11 @@ pub(super) mod tests {
     #[test]
     fn every_bar_can_be_missed() {
         type Spoil = fn(&mut SelftestRecord);
-        let spoilt: [(Spoil, &str); 15] = [
+        let spoilt: [(Spoil, &str); 16] = [
+            (
+                |r| r.aa_runs[0].not_passed = [("s".to_owned(), "UNPROVEN timed.clocks".to_owned())].into(),
+                "the seed of softmax as its own candidate on `s`: UNPROVEN timed.clocks",
+            ),
             (|r| r.aa_runs[0].geomean = 1.004, "aa run 1: geomean 1.0040, outside 0.3 %"),
             (|r| r.aa_runs[1].geomean = f64::NAN, "aa run 2: geomean NaN"),
             (|r| r.aa_runs[0].false_faster = 1, "1 of 2 verdicts say faster"),
@@ -494,16 +523,18 @@ pub(super) mod tests {
     #[test]
     fn what_is_not_there_yet_is_named() {
         let mut record = record();
-        assert_eq!(record.lacks().len(), 2, "{:?}", record.lacks());
+        assert_eq!(record.lacks().len(), 3, "{:?}", record.lacks());
+        assert_eq!(record.lacks()[1], "gain: 4 of 9 evaluations");
         assert!(record.lacks()[0].starts_with("aa: 2 of 20 runs of `softmax`, 2 of 500 verdicts"));
         record.aa_runs = vec![AaRun { verdicts: 20, ..run(1.0) }; 20];
         record.aa_runs.push(AaRun { verdicts: 100, problem: Some("slowdown".into()), ..run(1.0) });
+        record.slowdown = (0..9).map(|i| gain([20, 50, 100][i % 3], true)).collect();
         record.faults = (0..100).map(|i| trial("a.cu", i)).collect();
         record.total();
         assert_eq!((record.own_runs(), record.lacks().len()), (20, 0), "{:?}", record.lacks());
         record.throughput = None;
         record.slowdown.clear();
-        assert_eq!(record.lacks(), ["gain: nothing yet", "throughput: nothing yet"]);
+        assert_eq!(record.lacks(), ["gain: 0 of 9 evaluations", "throughput: nothing yet"]);
     }
 
     #[test]

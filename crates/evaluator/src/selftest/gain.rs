@@ -10,20 +10,20 @@ use crate::session::SessionError;
 use crate::settings::Settings;
 use crate::stand::Stand;
 use kernelseek_core::case::AttributeValue;
-use kernelseek_core::verdict::{Ratio, Standing};
+use kernelseek_core::verdict::{Ratio, Standing, Word};
 use std::path::Path;
 use std::time::Instant;
 
 /// A gain, and the scenarios that it must be found in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Planted {
-    class: &'static str,
-    permille: u32,
+pub(super) struct Planted {
+    pub(super) class: &'static str,
+    pub(super) permille: u32,
     file: &'static str,
 }
 
 /// What must be found: the shorter the call, the larger.
-const PLANTED: [Planted; 3] = [
+pub(super) const PLANTED: [Planted; 3] = [
     Planted { class: "above_50us", permille: 20, file: "gain_2.cu" },
     Planted { class: "10_to_50us", permille: 50, file: "gain_5.cu" },
     Planted { class: "below_10us", permille: 100, file: "gain_10.cu" },
@@ -79,13 +79,14 @@ pub fn run(
                 let none = Ratio { point: f64::NAN, lo: f64::NAN, hi: f64::NAN, instances: 0, pairs: 0 };
                 done.push(SlowdownTrial {
                     instructions: None,
-                    found: scenario.standing == Some(Standing::Faster),
+                    found: scenario.word == Word::Pass && scenario.standing == Some(Standing::Faster),
                     ratio: scenario.ratio.unwrap_or(none),
                     raw: Raw(evaluation.raw.get(&scenario.id).cloned().unwrap_or_default()),
                     aa_spread: evaluation.spreads.get(&scenario.id).copied().unwrap_or(0.0),
                     gain: Some(Gain {
                         permille: planted.permille,
                         class: planted.class.to_owned(),
+                        word: scenario.word.as_str().to_owned(),
                         cycles: counted(counts, planted.permille, waits(&files, &scenario.id)),
                     }),
                     scenario: scenario.id,

@@ -37,7 +37,7 @@ use crate::event::Sink;
 use crate::session::SessionError;
 use crate::settings::Settings;
 use crate::stand::Stand;
-use kernelseek_core::verdict::{Ratio, Standing, geomean};
+use kernelseek_core::verdict::{Ratio, Standing, Word, geomean};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub const AA_VERDICTS: usize = 500;
 /// Slowdowns that are planted.
 pub const SLOWDOWNS: usize = 100;
 /// Evaluations of each planted gain.
-pub const GAIN_ROUNDS: usize = 4;
+pub const GAIN_ROUNDS: usize = 3;
 /// Faults that must be recovered from.
 pub const FAULTS: usize = 100;
 /// Folder of the kernel of known duration, beside the others of the cuda target.
@@ -83,6 +83,11 @@ pub fn run_aa(
     let ratios: BTreeMap<String, Ratio> =
         verdict.scenarios.iter().filter_map(|s| Some((s.id.clone(), s.ratio?))).collect();
     let all: Vec<Ratio> = ratios.values().copied().collect();
+    let passed = |w: Word| matches!(w, Word::Pass | Word::Unresolved);
+    let not_passed = verdict.scenarios.iter().filter(|s| !passed(s.word)).map(|s| {
+        let why = s.findings.first().map_or_else(String::new, |f| format!(" {}", f.defence));
+        (s.id.clone(), format!("{}{why}", s.word))
+    });
     let seed_ns = verdict.scenarios.iter().filter_map(|s| Some((s.id.clone(), s.seed_ns?)));
     Ok(AaRun {
         problem: on_gpu.then(|| files.problem.name.clone()),
@@ -94,6 +99,7 @@ pub fn run_aa(
         ratios,
         raw: raw.into_iter().map(|(id, all)| (id, Raw(all))).collect(),
         aa_spread: spreads,
+        not_passed: if on_gpu { not_passed.collect() } else { BTreeMap::new() },
         seed_ns: if on_gpu { seed_ns.collect() } else { BTreeMap::new() },
         seconds: verdict.seconds,
     })

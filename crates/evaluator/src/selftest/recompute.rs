@@ -4,7 +4,7 @@ use super::{SelftestRecord, agreement};
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::settings::{Effort, Tier};
 use kernelseek_core::case::Case;
-use kernelseek_core::verdict::{Ratio, Standing, geomean};
+use kernelseek_core::verdict::{Ratio, Standing, Word, geomean};
 use kernelseek_numerics::stats;
 
 /// Relative difference that printing and parsing may make.
@@ -68,8 +68,11 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
         {
             compare(format!("slowdown {} point", index + 1), trial.ratio.point, ratio.point);
             compare(format!("slowdown {} hi", index + 1), trial.ratio.hi, ratio.hi);
-            let sought = if trial.gain.is_some() { Standing::Faster } else { Standing::Slower };
-            found += usize::from(ratio.standing(effort.margin) == sought);
+            let (sought, passed) = match &trial.gain {
+                Some(gain) => (Standing::Faster, gain.word == Word::Pass.as_str()),
+                None => (Standing::Slower, true),
+            };
+            found += usize::from(passed && ratio.standing(effort.margin) == sought);
         }
     }
     compare("slowdown_tried".into(), record.slowdown_tried as f64, record.slowdown.len() as f64);
@@ -99,4 +102,96 @@ fn ratio_of(raw: &[Instance], spread: f64, effort: &Effort) -> Option<Ratio> {
     state.instances = raw.to_vec();
     let e = stats::paired_ratio(&state.log_ratios(), effort.confidence, spread, 1).ok()?;
     Some(Ratio { point: e.point, lo: e.lo, hi: e.hi, instances: e.instances, pairs: e.pairs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bars::tests::record;
+    use super::super::{AaRun, Raw};
+    use super::*;
+    use crate::scenario_state::{GpuPair, GpuSide, Pair};
+
+    fn pair(n: u32, seed: f64, candidate: f64) -> Pair {
+        let side = |ns: f64| GpuSide { wall_ns: ns + 150e3, stream_ns: ns + 150e3, ..GpuSide::default() };
+        Pair {
+            n,
+            seed_ns: seed,
+            candidate_ns: candidate,
+            seed_inner_ns: seed,
+            candidate_inner_ns: candidate,
+            candidate_waited_ns: 0.0,
+            seed_first: n.is_multiple_of(2),
+            gpu: Some(GpuPair { seed: side(seed), candidate: side(candidate) }),
+        }
+    }
+
+    /// Pairs of three instances; the candidate takes `share` of the seed's time, give or take a thousandth.
+    fn raw(share: f64) -> Raw {
+        let one = |i: u32| {
+            let n = 1 + i % 7;
+            let call = 60_000.0 * f64::from(n);
+            pair(n, call, (call * share * (1.0 + f64::from(i % 5) * 2e-4)).round())
+        };
+        let instance = |at: u32| Instance { pairs: (at..at + 8).map(one).collect(), ..Instance::default() };
+        Raw([0, 3, 7].map(instance).to_vec())
+    }
+
+    fn judged(share: f64) -> (Raw, Ratio) {
+        let raw = raw(share);
+        let ratio = ratio_of(&raw.0, 0.001, &Effort::of(Tier::Default)).unwrap();
+        (raw, ratio)
+    }
+
+    /// A record whose every figure follows from its pairs.
+    fn whole() -> SelftestRecord {
+        let mut record = record();
+        for (run, share) in record.aa_runs.iter_mut().zip([1.0, 0.98]) {
+            let (raw, ratio) = judged(share);
+            *run = AaRun {
+                geomean: geomean(&[ratio]).unwrap().point,
+                false_faster: usize::from(ratio.lo > 1.0),
+                false_one_percent: usize::from(ratio.lo > 1.01),
+                ratios: [("s".to_owned(), ratio)].into(),
+                raw: [("s".to_owned(), raw)].into(),
+                aa_spread: [("s".to_owned(), 0.001)].into(),
+                ..run.clone()
+            };
+        }
+        record.slowdown.truncate(2);
+        for trial in &mut record.slowdown {
+            (trial.raw, trial.ratio) = judged(0.97);
+            trial.found = true;
+        }
+        record.total();
+        record
+    }
+
+    #[test]
+    fn a_record_follows_from_its_pairs_also_after_a_trip_through_json() {
+        let record = whole();
+        assert_eq!((record.false_faster, record.false_one_percent, record.slowdown_found), (1, 1, 2));
+        assert_eq!(recompute(&record), [""; 0]);
+        let back: SelftestRecord = serde_json::from_slice(&serde_json::to_vec(&record).unwrap()).unwrap();
+        assert_eq!(recompute(&back), [""; 0]);
+    }
+
+    #[test]
+    fn a_figure_that_was_changed_is_named() {
+        type Change = fn(&mut SelftestRecord);
+        let changes: [(Change, &str); 7] = [
+            (|r| r.aa_runs[0].geomean += 1e-4, "aa run 1 geomean"),
+            (|r| r.aa_runs[1].false_faster = 0, "aa run 2 false faster"),
+            (|r| r.aa_runs[1].false_one_percent = 0, "aa run 2 false 1 %"),
+            (|r| r.false_one_percent = 0, "false_one_percent"),
+            (|r| r.slowdown[0].gain.as_mut().unwrap().word = "UNPROVEN".into(), "slowdown_found"),
+            (|r| r.timer_agreement[0].slope_ns *= 1.1, "s slope"),
+            (|r| drop(r.timer_agreement.pop()), "timer_agreement"),
+        ];
+        for (change, expected) in changes {
+            let mut record = whole();
+            change(&mut record);
+            let differences = recompute(&record);
+            assert!(differences.iter().any(|d| d.starts_with(expected)), "{expected}: {differences:?}");
+        }
+    }
 }

@@ -36,6 +36,9 @@ pub struct AaRun {
     /// What one call of the seed takes in each scenario, nanoseconds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seed_ns: BTreeMap<String, f64>,
+    /// Scenarios on which the seed did not pass as its own candidate, with the word and the first defence.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_passed: BTreeMap<String, String>,
     /// Wall time in seconds.
     pub seconds: f64,
 }
@@ -76,6 +79,8 @@ pub struct Gain {
     pub permille: u32,
     /// Tag of the scenarios that it is looked for in.
     pub class: String,
+    /// Word of the scenario's verdict: a gain is found only if it passes.
+    pub word: String,
     /// Cycles of the copy over those of the seed by the GPU's clock counter, where they were counted.
     pub cycles: Option<f64>,
 }
