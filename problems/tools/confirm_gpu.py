@@ -38,7 +38,9 @@ def duration(kernelseek, source, scenario, work):
     for _ in range(TIMES):
         said = run(kernelseek, "profile", source, "-s", scenario, "--set", "basic", "-o", work, "--json")
         launches = said["profile"]["launches"]
-        taken.append(sum(launch["duration_ns"] or 0.0 for launch in launches))
+        if not launches or any(not launch["duration_ns"] for launch in launches):
+            raise RuntimeError(f"{source}: ncu names no duration of some kernel")
+        taken.append(sum(launch["duration_ns"] for launch in launches))
     return statistics.median(taken), len(launches)
 
 
@@ -90,6 +92,8 @@ def main():
         print(f"{problem}: {row['word']}, {row['scenario']}: {row['evaluator']['point']} by the evaluator, {row['ncu']} by ncu")
         if row["word"] != "PASS":
             wrong.append(f"{problem}: the verdict is {row['word']}")
+        if not row["long_enough"]:
+            wrong.append(f"{problem}: no scenario whose calls take {LEAST_NS / 1e3:.0f} µs on both sides")
         if not off <= ALLOWED:
             wrong.append(f"{problem}: {100 * off:.1f} % apart on {row['scenario']}")
     result["wrong"] = wrong
