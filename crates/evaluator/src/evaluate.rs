@@ -12,6 +12,7 @@ use crate::sanitize;
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::session::{Session, SessionError};
 use crate::settings::{Column, Mode, Settings, Tier};
+use crate::views;
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
@@ -175,6 +176,7 @@ pub fn evaluate(
         column: settings.column,
         stream: crate::dice::key(&settings.secret, "visible"),
         layers: None,
+        ahead: std::collections::VecDeque::new(),
     };
     let mut states = measure_all(&mut measurer, cases, sink)?;
     verdict.findings.extend(session.gpu_hold().and_then(GpuHold::foreign));
@@ -215,7 +217,7 @@ pub fn evaluate(
 }
 
 /// Measures every instance of every case.
-fn measure_all(
+pub(crate) fn measure_all(
     measurer: &mut Measurer<'_>,
     cases: Vec<Case>,
     sink: &mut dyn Sink,
@@ -225,6 +227,7 @@ fn measure_all(
         state.column = measurer.column;
     }
     let instances = measurer.settings.effort.instances;
+    measurer.start_ahead(instances);
     for index in 0..instances {
         if states.iter().all(ScenarioState::is_dead) {
             break;
@@ -335,69 +338,13 @@ fn full_extras(
         Err(_) => verdict.notes.push("the candidate does not build with sanitizers".to_owned()),
     }
     if measurer.bench.gpu.is_some() {
-        for (mode, column) in other_views(settings.mode, settings.column) {
-            look_again(verdict, measurer, session, (mode, column), terms, sink)?;
+        for (mode, column) in views::others(settings.mode, settings.column) {
+            views::look_again(verdict, measurer, session, (mode, column), terms, sink)?;
         }
     } else {
-        look_again(verdict, measurer, session, (settings.mode.other(), settings.column), terms, sink)?;
+        views::look_again(verdict, measurer, session, (settings.mode.other(), settings.column), terms, sink)?;
     }
     measurer.mode = settings.mode;
-    Ok(())
-}
-
-/// The other modes and columns that `--full` looks at on a GPU: together they say what is the host's and what the device's.
-fn other_views(mode: Mode, column: Column) -> Vec<(Mode, Column)> {
-    let all = [
-        (mode.other(), Column::Device),
-        (mode, Column::Call),
-        (mode, Column::Graph),
-        (Mode::Stream, Column::Device),
-    ];
-    all.into_iter().filter(|view| *view != (mode, column)).collect()
-}
-
-/// Measures the quick scenarios in another mode or column: failures count, times become notes.
-fn look_again(
-    verdict: &mut Verdict,
-    measurer: &mut Measurer<'_>,
-    session: &Session,
-    (mode, column): (Mode, Column),
-    terms: &dyn Fn(&str) -> Terms,
-    sink: &mut dyn Sink,
-) -> Result<(), EvaluateError> {
-    let on_gpu = measurer.bench.gpu.is_some();
-    let view =
-        if on_gpu { format!("{} {}", mode.as_str(), column.as_str()) } else { mode.as_str().to_owned() };
-    measurer.label = "second mode";
-    measurer.stream = crate::dice::key(&measurer.settings.secret, &format!("second mode {view}"));
-    measurer.mode = mode;
-    measurer.column = column;
-    let states = measure_all(measurer, session.quick_cases()?, sink)?;
-    for state in &states {
-        let judged = judge::scenario(state, &Terms { mode, ..terms(&state.case.id) });
-        if judged.word == Word::Fail {
-            let failures = judged.findings.iter().filter(|f| f.severity == Severity::Fail);
-            // Not everything that is right can be recorded; nobody asked for it here.
-            let (recording, others): (Vec<_>, Vec<_>) =
-                failures.partition(|f| column == Column::Graph && f.defence == "correct.device-error");
-            verdict.findings.extend(others.into_iter().cloned());
-            if let Some(why) = recording.first().and_then(|f| f.evidence.first()) {
-                verdict.notes.push(format!("{view} {}: cannot be recorded into a graph: {why}", judged.id));
-            }
-        }
-        if let Some(ratio) = judged.ratio {
-            let times = match (judged.seed_ns, judged.candidate_ns) {
-                (Some(seed), Some(ours)) if on_gpu => {
-                    format!(", {:.2} µs against {:.2} µs", ours / 1e3, seed / 1e3)
-                }
-                _ => String::new(),
-            };
-            verdict.notes.push(format!(
-                "{view} {}: {:.3}× [{:.3}, {:.3}]{times}",
-                judged.id, ratio.point, ratio.lo, ratio.hi
-            ));
-        }
-    }
     Ok(())
 }
 
@@ -591,6 +538,7 @@ pub(crate) fn calibrate(
         column: settings.column,
         stream: crate::dice::key(&settings.secret, "calibration"),
         layers: None,
+        ahead: std::collections::VecDeque::new(),
     };
     let states = measure_all(&mut measurer, cases, sink)?;
     // A seed that does not pass its own checks can be nobody's partner.

@@ -1,12 +1,15 @@
 //! A session's hold on a GPU: the lease that keeps other evaluations away, the open device, and who else is on it.
 
 use crate::event::{Event, Sink};
+use crate::session::{Session, SessionError};
 use crate::settings::Settings;
 use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::problem::Target;
 use kernelseek_device::cuda::gpu::Gpu;
 use kernelseek_device::cuda::lease::{Claim, Lease, LeaseError, Leases, now_ms};
 use kernelseek_device::cuda::nvml::{self, Foreign, GpuProcess, Nvml};
 use kernelseek_device::cuda::{CudaError, GpuIdentity, device};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -127,5 +130,48 @@ impl GpuHold {
         Some(finding.with_next(
             "end it or wait for it, then evaluate again; `kernelseek gpu -- CMD` keeps commands apart",
         ))
+    }
+}
+
+impl Session {
+    /// The GPU that the problem's calls run on, taken when it is first needed; `None` for a problem of the CPU.
+    ///
+    /// # Errors
+    /// When there is no usable GPU.
+    pub fn gpu(&mut self, sink: &mut dyn Sink) -> Result<Option<Rc<Gpu>>, SessionError> {
+        if self.files.problem.target == Target::Cpu {
+            return Ok(None);
+        }
+        if self.gpu.is_none() {
+            let what = format!("eval {}", self.candidate_name());
+            let hold = GpuHold::take(&self.settings, &what, sink);
+            self.gpu = Some(Rc::new(hold.map_err(|e| SessionError::Gpu(Box::new(e)))?));
+        }
+        Ok(self.gpu.as_ref().map(|hold| hold.gpu().clone()))
+    }
+    /// The hold on the GPU, once it is taken.
+    #[must_use]
+    pub fn gpu_hold(&self) -> Option<&GpuHold> {
+        self.gpu.as_deref()
+    }
+    /// Architectures that GPU code is compiled for: those that were named, or the opened GPU's.
+    pub(crate) fn archs(&self) -> Vec<String> {
+        if self.settings.archs.is_empty() {
+            return self.gpu.iter().map(|hold| hold.identity().arch()).collect();
+        }
+        self.settings.archs.clone()
+    }
+    /// Folder of the CUDA runtime library that kernels are linked with; none for a problem of the CPU.
+    #[must_use]
+    pub fn cuda_libraries(&self) -> Vec<PathBuf> {
+        if self.files.problem.target == Target::Cpu {
+            return Vec::new();
+        }
+        self.toolchain().nvcc().map(|nvcc| nvcc.runtime.folder().to_owned()).into_iter().collect()
+    }
+    /// What the opened GPU is.
+    #[must_use]
+    pub fn gpu_identity(&self) -> Option<GpuIdentity> {
+        self.gpu.as_deref().map(GpuHold::identity)
     }
 }

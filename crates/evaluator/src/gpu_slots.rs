@@ -1,7 +1,7 @@
 //! What is done to the slots of an arena on a GPU around a request: the counterparts of what `request` does byte by byte in
 //! this machine's memory.
 
-use crate::device_data::DeviceData;
+use crate::device_data::{DeviceData, prints};
 use crate::gpu_staging::range;
 use crate::outputs::{Data, Outputs};
 use crate::request::{input_written, left_unwritten, outside, whole_output};
@@ -133,33 +133,43 @@ fn gather_tensor(arena: &GpuArena, tensor: &TensorCase, slot: usize, storage: us
     })
 }
 
-/// Positions of the slots whose outputs are no longer what they were.
+/// Positions of the slots whose outputs are no longer what they were; `digests` are those of the outputs as they were.
 #[must_use]
-pub fn changed(arena: &GpuArena, case: &Case, slots: &[u32], outputs: &[Outputs]) -> Vec<usize> {
-    slots
-        .iter()
-        .zip(outputs)
-        .enumerate()
-        .filter(|(_, (slot, before))| has_changed(arena, case, **slot as usize, before))
-        .map(|(position, _)| position)
-        .collect()
-}
-
-fn has_changed(arena: &GpuArena, case: &Case, slot: usize, before: &Outputs) -> bool {
-    // Dense outputs are looked at where they lie; others are gathered once more.
-    case.tensors.iter().zip(&before.tensors).any(|(tensor, before)| match (tensor.storage, before) {
-        (Some(storage), Data::Device(before)) if tensor.role.is_output() && !before.is_empty() => {
-            let span = arena.data(slot, storage);
-            let start = tensor.offset.max(0) as u64 * tensor.dtype.size() as u64;
+pub fn changed(
+    arena: &GpuArena,
+    case: &Case,
+    slots: &[u32],
+    outputs: &[Outputs],
+    digests: &[Vec<[u8; 32]>],
+) -> Vec<usize> {
+    // Dense outputs are looked at where they lie, all in one go; others are gathered once more.
+    let mut spans = Vec::new();
+    let mut owners = Vec::new();
+    let mut changed = std::collections::BTreeSet::new();
+    for (position, (&slot, before)) in slots.iter().zip(outputs).enumerate() {
+        for (index, (tensor, before)) in case.tensors.iter().zip(&before.tensors).enumerate() {
+            let (Some(storage), Data::Device(before)) = (tensor.storage, before) else { continue };
+            if !tensor.role.is_output() || before.is_empty() {
+                continue;
+            }
             if tensor.is_contiguous() {
-                !before.equals_bytes_at(span.address + start)
+                let start = tensor.offset.max(0) as u64 * tensor.dtype.size() as u64;
+                spans.push((arena.data(slot as usize, storage).address + start, before.len()));
+                owners.push((position, index));
             } else {
-                let now = gather_tensor(arena, tensor, slot, storage);
-                arena.gpu().guard(now.map(|now| !now.equals(before)), false)
+                let now = gather_tensor(arena, tensor, slot as usize, storage);
+                if arena.gpu().guard(now.map(|now| !now.equals(before)), false) {
+                    changed.insert(position);
+                }
             }
         }
-        _ => false,
-    })
+    }
+    if !spans.is_empty() {
+        let now = prints(arena.gpu(), &spans);
+        let differs = |(position, index): &(usize, usize), now: &[u8; 32]| digests[*position][*index] != *now;
+        changed.extend(owners.iter().zip(&now).filter(|(owner, now)| differs(owner, now)).map(|(o, _)| o.0));
+    }
+    changed.into_iter().collect()
 }
 
 /// The first bytes of one storage of one slot.

@@ -9,18 +9,20 @@ use crate::dice::Dice;
 use crate::event::{Event, Side, Sink};
 use crate::fault;
 use crate::oracle::Oracle;
+use crate::outputs::Outputs;
 use crate::request::{self, Returned, Sent, Sweeper};
 use crate::requests::{
     clock_gap, disturbance, median_ratio, pair_times, pool_size, references_in, status_finding,
 };
 use crate::scenario_state::{Instance, Pair, ScenarioState};
 use crate::settings::{Column, Mode, Settings};
+use crate::sides::{Ahead, Sides};
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::client::{DeviceError, Worker};
 use kernelseek_device::protocol::{Entry, Status};
 use kernelseek_numerics::content::{self, Content};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Most times that one pair is measured again because something disturbed it.
@@ -114,12 +116,8 @@ pub struct Measurer<'a> {
     pub(crate) stream: [u8; 32],
     /// Sandbox layers that the candidate's workers reported.
     pub(crate) layers: Option<kernelseek_sandbox::report::Layers>,
-}
-
-/// Both sides of one instance.
-struct Sides {
-    seed: Worker,
-    candidate: Option<Worker>,
+    /// Both sides of instances to come, started ahead and not loaded.
+    pub(crate) ahead: VecDeque<Ahead>,
 }
 
 impl Measurer<'_> {
@@ -168,72 +166,6 @@ impl Measurer<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether the candidate took the device's memory from under the supervisor, which is then the candidate's failure. Any
-    /// other failure of the supervisor's own work stays in `measured`'s place: nothing that was concluded from it may stand.
-    fn starved(&self, state: &mut ScenarioState, measured: &Result<(), MeasureError>) -> bool {
-        let Some(gpu) = &self.bench.gpu else { return false };
-        let kept = gpu.take_failure();
-        let error = match (&kept, measured) {
-            (Some(error), _) => error,
-            (None, Err(MeasureError::Gpu { source, .. })) => match source.as_ref() {
-                DeviceError::Supervisor(error) => error,
-                _ => return false,
-            },
-            _ => return false,
-        };
-        let free = gpu.context().free_memory().map_or(0, |(free, _)| free);
-        if !error.is_out_of_memory() {
-            // Told by whoever looks next.
-            gpu.guard(Err::<(), _>(error.clone()), ());
-            return false;
-        }
-        state.find(
-            Finding::new(
-                "correct.device-memory",
-                Severity::Fail,
-                "the candidate leaves no memory on the device",
-            )
-            .with_evidence(format!("{} MiB free", free >> 20))
-            .with_next("free what a call allocates, and take scratch memory through `NAME_workspace`"),
-        );
-        true
-    }
-
-    /// Starts both sides. Their processes start side by side: a GPU's driver takes half a second for each.
-    fn spawn_both(&mut self, state: &mut ScenarioState) -> Result<Sides, MeasureError> {
-        let seed = self.bench.start(&self.bench.seed);
-        let candidate = self.bench.start(&self.candidate);
-        let seed = seed
-            .and_then(|started| self.bench.load(started))
-            .map_err(|source| seed_error(state, "while it was loaded", source))?;
-        let candidate = self.loaded_candidate(state, candidate.and_then(|started| self.bench.load(started)));
-        Ok(Sides { seed, candidate })
-    }
-
-    fn spawn_candidate(&mut self, state: &mut ScenarioState) -> Option<Worker> {
-        let spawned = self.bench.spawn(&self.candidate);
-        self.loaded_candidate(state, spawned)
-    }
-
-    fn loaded_candidate(
-        &mut self,
-        state: &mut ScenarioState,
-        loaded: Result<Worker, DeviceError>,
-    ) -> Option<Worker> {
-        match loaded {
-            Ok(worker) => {
-                if self.layers.is_none() {
-                    self.layers = worker.layers().cloned();
-                }
-                Some(worker)
-            }
-            Err(error) => {
-                state.find(fault::finding(&error, None, "while it was loaded"));
-                None
-            }
-        }
     }
 
     /// One scenario of one instance. Takes the candidate away from `sides` when it is of no further use.
@@ -560,16 +492,21 @@ impl Measurer<'_> {
                 .with_next("join every thread and finish every write before returning"),
             );
         }
-        for (position, staged) in staged.iter().enumerate() {
+        let fixed: Vec<Option<Outputs>> =
+            staged.iter().map(|staged| fixed_reference(state, staged)).collect();
+        let wanted: Vec<bool> = fixed
+            .iter()
+            .enumerate()
+            .map(|(position, fixed)| fixed.is_none() && reference != Some(position))
+            .collect();
+        let digests = returned.digests.as_deref().zip(seed.digests.as_deref());
+        let beside = compare::beside(&state.case, &returned.outputs, &seed.outputs, digests, &wanted);
+        for ((position, staged), fixed) in staged.iter().enumerate().zip(fixed) {
             state.contents += 1;
             let (ours, theirs) = (&returned.outputs[position], &seed.outputs[position]);
             let distribution = staged.drawn.content.distribution;
-            state.remember(ours, staged.drawn);
-            let fixed = state
-                .fixed
-                .iter()
-                .find(|f| staged.drawn.mutation.is_none() && f.content == staged.drawn.content)
-                .map(|f| f.reference.clone());
+            let digests = returned.digests.as_ref().map(|all| all[position].as_slice());
+            state.remember(ours, digests, staged.drawn);
             if self.bench.deterministic && fixed.is_some() {
                 self.check_repeat(state, staged.drawn.content, ours);
             }
@@ -580,7 +517,7 @@ impl Measurer<'_> {
             } else if reference == Some(position) {
                 self.settle(state, staged, ours, theirs)?;
             } else {
-                match compare::against_partner(state, ours, theirs, distribution) {
+                match compare::against_partner(state, &beside[position], distribution) {
                     Bound::Within => {}
                     // The seed may be the one that is off on this content: only the reference can tell.
                     Bound::Beyond if state.arbitrated < ARBITRATIONS => {
@@ -594,7 +531,7 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    fn check_repeat(&self, state: &mut ScenarioState, content: Content, ours: &crate::outputs::Outputs) {
+    fn check_repeat(&self, state: &mut ScenarioState, content: Content, ours: &Outputs) {
         match state.repeats.get(&content.seed) {
             Some(first) if first != ours => state.find(
                 Finding::new("correct.deterministic", Severity::Fail, "the same content gave different bits")
@@ -630,6 +567,13 @@ impl Measurer<'_> {
             );
         }
     }
+}
+
+/// The reference's outputs on a staged content, if it is one of the fixed ones.
+fn fixed_reference(state: &ScenarioState, staged: &Staged) -> Option<Outputs> {
+    let whole = staged.drawn.mutation.is_none();
+    let found = state.fixed.iter().find(|f| whole && f.content == staged.drawn.content)?;
+    Some(found.reference.clone())
 }
 
 /// A finding with what the runtime library said at the time.

@@ -87,6 +87,23 @@ impl Data {
             (Self::Device(a), Self::Host(b)) => DeviceData::compare(dtype, a, &a.beside(b)),
         }
     }
+    /// [`Self::compare`] of several pairs; those on a GPU in one go. `None` for what cannot be compared.
+    #[must_use]
+    pub fn compare_all(pairs: &[(DType, &Self, &Self)]) -> Vec<Option<ErrorSummary>> {
+        let on_device: Option<Vec<_>> = pairs
+            .iter()
+            .map(|(dtype, reference, candidate)| match (reference, candidate) {
+                (Self::Device(r), Self::Device(c)) if !r.is_empty() && r.len() == c.len() => {
+                    Some((*dtype, r, c))
+                }
+                _ => None,
+            })
+            .collect();
+        match on_device {
+            Some(all) => DeviceData::compare_all(&all),
+            None => pairs.iter().map(|(dtype, r, c)| Self::compare(*dtype, r, c).ok()).collect(),
+        }
+    }
     /// A digest under which equal bytes are found again. Only digests of data in the same place are alike.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
@@ -150,6 +167,25 @@ impl Data {
 
 fn telling(bytes: &[u8], element: usize) -> bool {
     bytes.len() >= TELLING && bytes.chunks(element).any(|chunk| chunk != &bytes[..element])
+}
+
+/// Digests of the outputs of several calls, where taking them all in one go is cheap: on a GPU.
+#[must_use]
+pub fn digests(outputs: &[Outputs]) -> Option<Vec<Vec<[u8; 32]>>> {
+    let mut all = Vec::new();
+    for data in outputs.iter().flat_map(|o| &o.tensors) {
+        match data {
+            Data::Device(data) => all.push(data),
+            Data::Host(bytes) if bytes.is_empty() => {}
+            Data::Host(_) => return None,
+        }
+    }
+    let mut taken = DeviceData::digests(&all).into_iter();
+    let of = |data: &Data, taken: &mut dyn Iterator<Item = [u8; 32]>| match data {
+        Data::Device(_) => taken.next().unwrap_or_default(),
+        Data::Host(_) => [0; 32],
+    };
+    Some(outputs.iter().map(|o| o.tensors.iter().map(|data| of(data, &mut taken)).collect()).collect())
 }
 
 /// Every output tensor of one call, absent outputs empty.

@@ -1,7 +1,7 @@
 //! One request to one side: load the slots, evict them, call, gather what came out.
 
 use crate::gpu_slots;
-use crate::outputs::Outputs;
+use crate::outputs::{self, Outputs};
 use crate::settings::{Column, Mode};
 use crate::staging::{Staged, StorageKinds};
 use kernelseek_core::case::Case;
@@ -24,6 +24,8 @@ pub struct Returned {
     pub outputs: Vec<Outputs>,
     /// Positions whose outputs changed after the request had been acknowledged.
     pub deferred: Vec<usize>,
+    /// Digests of the outputs, where they were taken.
+    pub digests: Option<Vec<Vec<[u8; 32]>>>,
     /// Fingerprints of the inputs as they were written, where they are not compared byte by byte.
     pub inputs: gpu_slots::Fingerprints,
     /// What the supervisor's own kernel showed right after the request, on a GPU.
@@ -104,6 +106,7 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
     let mut look = None;
     let mut outputs: Vec<Outputs> = Vec::new();
     let mut deferred = Vec::new();
+    let mut digests: Option<Vec<Vec<[u8; 32]>>> = None;
     let load = |arena: &mut Arena| {
         for (staged, &slot) in staged.iter().zip(slots) {
             staged.load(case, kinds, arena, slot as usize)?;
@@ -134,12 +137,15 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
         }
         Arena::Gpu(arena) => {
             if settled && !outputs.is_empty() {
-                deferred = gpu_slots::changed(arena, case, slots, &outputs);
+                if let Some(digests) = &digests {
+                    deferred = gpu_slots::changed(arena, case, slots, &outputs, digests);
+                }
             } else {
                 if gate != Gate::None {
                     look = gpu_slots::look(arena);
                 }
                 outputs = slots.iter().map(|&slot| gpu_slots::gather(arena, case, slot as usize)).collect();
+                digests = outputs::digests(&outputs);
             }
         }
     };
@@ -147,7 +153,7 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
     if let Some(Arena::Gpu(arena)) = worker.arena_mut() {
         arena.gpu().note_request(answer.wall);
     }
-    Ok(Returned { answer, outputs, deferred, inputs, look })
+    Ok(Returned { answer, outputs, deferred, digests, inputs, look })
 }
 
 /// What a call may not have done to the memory around it: written its inputs or outside its tensors, or left

@@ -192,11 +192,13 @@ impl ScenarioState {
         }
     }
 
-    /// Keeps what the candidate answered, to recognise an answer that comes again where it is wrong.
-    pub fn remember(&mut self, ours: &Outputs, drawn: Drawn) {
+    /// Keeps what the candidate answered, to recognise an answer that comes again where it is wrong. `digests` are those of
+    /// the outputs, if they are known.
+    pub fn remember(&mut self, ours: &Outputs, digests: Option<&[[u8; 32]]>, drawn: Drawn) {
         for (index, data) in ours.tensors.iter().enumerate() {
-            if self.answers.len() < MOST_ANSWERS && data.is_telling(self.element(index)) {
-                self.answers.entry((index, data.digest())).or_insert(drawn);
+            if self.answers.len() < MOST_ANSWERS && !data.is_empty() {
+                let digest = digests.and_then(|d| d.get(index).copied()).unwrap_or_else(|| data.digest());
+                self.answers.entry((index, digest)).or_insert(drawn);
             }
         }
     }

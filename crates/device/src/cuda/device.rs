@@ -34,6 +34,10 @@ pub fn driver_reads() -> Vec<std::path::PathBuf> {
     .map(Into::into)
     .to_vec();
     if present() {
+        // Loaded for good, so that its place can be read off the map.
+        // SAFETY: the library is there (asked just before); its initialisers are the vendor's.
+        #[expect(unsafe_code, reason = "dlopen")]
+        let _ = unsafe { sys::culib() };
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let folders = maps
             .lines()

@@ -4,6 +4,7 @@ use super::error::{Result, check};
 use super::stream::Stream;
 use cudarc::driver::sys::{self, CUdeviceptr, CUipcMem_flags, CUipcMemHandle};
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 /// Granule of exported memory. An IPC handle shows the whole 2 MiB granules that its allocation lies in, so an exported
 /// allocation is made of whole ones and shows nothing but itself.
@@ -147,10 +148,13 @@ pub fn download(bytes: &mut [u8], from: Address, stream: &Stream) -> Result<()> 
     if bytes.is_empty() {
         return Ok(());
     }
+    let start = Instant::now();
     // SAFETY: the target is a live slice that outlives the synchronisation below.
-    check("cuMemcpyDtoHAsync_v2", unsafe {
-        sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from, bytes.len(), stream.raw())
-    })?;
+    let answer =
+        unsafe { sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from, bytes.len(), stream.raw()) };
+    // A copy to pageable memory waits for everything before it.
+    stream.note_wait(start.elapsed());
+    check("cuMemcpyDtoHAsync_v2", answer)?;
     stream.synchronize()
 }
 
@@ -180,15 +184,27 @@ pub fn set(to: Address, value: u8, bytes: usize, stream: &Stream) -> Result<()> 
     check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, value, bytes, stream.raw()) })
 }
 
-/// Has the device's memory pool made, by taking a block from it and giving it back in the stream's order.
+/// Has the device's memory pool made, by taking a block from it and giving it back in the stream's order, and has it keep
+/// what is given back: giving it to the driver at every synchronisation would be timed as somebody's work.
 ///
 /// # Errors
 /// What the driver says.
 #[expect(unsafe_code, reason = "driver calls")]
 pub fn start_pool(stream: &Stream) -> Result<()> {
-    let mut address = 0;
-    // SAFETY: writes one address, which is given back in the same order.
+    let (mut device, mut pool, mut address) = (0, std::ptr::null_mut(), 0);
+    let mut keep = u64::MAX;
+    // SAFETY: each call writes one handle, or reads one number; the block is given back in the same order.
     unsafe {
+        check("cuCtxGetDevice", sys::cuCtxGetDevice(&raw mut device))?;
+        check("cuDeviceGetDefaultMemPool", sys::cuDeviceGetDefaultMemPool(&raw mut pool, device))?;
+        check(
+            "cuMemPoolSetAttribute",
+            sys::cuMemPoolSetAttribute(
+                pool,
+                sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                (&raw mut keep).cast(),
+            ),
+        )?;
         check("cuMemAllocAsync", sys::cuMemAllocAsync(&raw mut address, GRANULE, stream.raw()))?;
         check("cuMemFreeAsync", sys::cuMemFreeAsync(address, stream.raw()))
     }

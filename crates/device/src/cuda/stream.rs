@@ -51,6 +51,10 @@ impl Stream {
         self.waited.set(self.waited.get() + start.elapsed());
         check("cuStreamSynchronize", answer)
     }
+    /// Notes a wait for this stream that was made elsewhere.
+    pub(crate) fn note_wait(&self, waited: Duration) {
+        self.waited.set(self.waited.get() + waited);
+    }
     /// How long this thread has waited for this stream in all.
     #[must_use]
     pub const fn waited(&self) -> Duration {

@@ -284,7 +284,8 @@ fn open(gpu: &str, handle: &IpcHandle, teller: &mut Teller<'_>) -> Result<(), St
 
 fn fenced(gpu: &str, teller: &mut Teller<'_>) -> Result<(), String> {
     teller.step("enter namespaces")?;
-    let read = lockdown::runtime_reads();
+    let mut read = lockdown::runtime_reads();
+    read.extend(super::driver_reads());
     let world = NamespaceSpec { read: read.clone(), devices: true, private_proc: true, enabled: true };
     namespaces::enter(&world, |_| {}).map_err(said)?;
     teller.step("start the driver in the namespaces")?;

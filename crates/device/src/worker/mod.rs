@@ -247,7 +247,9 @@ impl State<'_> {
                     Gate::None => gpu.plainly(function, &calls),
                     Gate::Host => gpu.by_the_host(function, &calls, wait)?,
                     Gate::Stream | Gate::Graph => {
-                        gpu.behind_the_gate(function, &calls, sequence, gate, armed)?
+                        gpu.behind_the_gate(function, &calls, sequence, gate, armed, || {
+                            page.finish(sequence)
+                        })?
                     }
                 };
                 match outcome {

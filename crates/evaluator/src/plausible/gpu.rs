@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 const SHARE: f64 = 0.03;
 /// Absolute disagreement of a call's two times that is tolerated, nanoseconds.
 const ABSOLUTE_NS: f64 = 2_000.0;
+/// Work beside the call's stream that is no matter of doubt any more, nanoseconds a request.
+const BESIDE_NS: f64 = 1e6;
 /// A canary kernel that takes longer than this multiple of what it takes after the seed's requests, and this much longer in
 /// nanoseconds, has shared the device with something.
 const CANARY_TIMES: f64 = 1.4;
@@ -59,7 +61,31 @@ pub fn agreement(pairs: &[Pair]) -> Option<Agreement> {
 }
 
 pub(super) fn findings(state: &ScenarioState, pairs: &[Pair]) -> Vec<Finding> {
-    clocks(pairs).into_iter().chain(left_running(state)).collect()
+    match beside_the_stream(pairs) {
+        Some(finding) => vec![finding],
+        None => clocks(pairs).into_iter().chain(left_running(state)).collect(),
+    }
+}
+
+/// Work that was still going on long after the call's stream had ended: both ends are the supervisor's own observations.
+fn beside_the_stream(pairs: &[Pair]) -> Option<Finding> {
+    let after = |side: &GpuSide| side.wall_ns - side.stream_ns;
+    let beyond: Vec<f64> = pairs
+        .iter()
+        .filter_map(|p| p.gpu)
+        .filter(|g| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0)
+        .map(|g| after(&g.candidate) - after(&g.seed))
+        .collect();
+    let median = stats::median(&beyond)?;
+    (median > BESIDE_NS).then(|| {
+        Finding::new(
+            "timed.left-running",
+            Severity::Fail,
+            "the candidate's work goes on beside the call's stream",
+        )
+        .with_evidence(format!("for {:.1} ms after the stream had ended", median / 1e6))
+        .with_next("join every stream to the call's stream before returning, and end persistent kernels")
+    })
 }
 
 fn clocks(pairs: &[Pair]) -> Option<Finding> {
@@ -148,6 +174,20 @@ mod tests {
         assert_eq!(defences(&pairs), ["timed.clocks"]);
         let two = agreement(&pairs).unwrap();
         assert!((two.wall_ns - 10e3).abs() < 1.0, "{two:?}");
+    }
+
+    #[test]
+    fn work_long_after_the_stream_is_a_failure() {
+        let mut late = pair(4, 40e3, 8e3, 150e3, 150e3);
+        if let Some(gpu) = &mut late.gpu {
+            gpu.candidate.wall_ns += 3e6;
+        }
+        let found = beside_the_stream(&[late, late, late]).unwrap();
+        assert_eq!((found.defence.as_str(), found.severity), ("timed.left-running", Severity::Fail));
+        assert!(
+            beside_the_stream(&[late, pair(4, 40e3, 8e3, 150e3, 150e3), pair(1, 1.0, 1.0, 5.0, 5.0)])
+                .is_none()
+        );
     }
 
     #[test]
