@@ -16,6 +16,7 @@ use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
 use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
 use kernelseek_toolchain::{Build, BuildError, Recipe, SearchPlaces, Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Least deadline of anything asked of a worker.
