@@ -2,11 +2,7 @@
 //!
 //! These tests need a GPU and run there from a prebuilt executable; see `docs/guides/gpu-tests.md`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests fail by panicking and say what they saw"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use kernelseek_device::cuda::arena::Exported;
 use kernelseek_device::cuda::gpu::Gpu;

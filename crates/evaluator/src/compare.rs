@@ -1,6 +1,6 @@
 //! Comparison of outputs with the reference and with the partner.
 
-use crate::outputs::{Data, Outputs};
+use crate::outputs::{Data, Digest, Outputs};
 use crate::scenario_state::ScenarioState;
 use crate::staging::Drawn;
 use kernelseek_core::case::Case;
@@ -133,7 +133,7 @@ pub fn beside(
     case: &Case,
     ours: &[Outputs],
     seed: &[Outputs],
-    digests: Option<(&[Vec<[u8; 32]>], &[Vec<[u8; 32]>])>,
+    digests: Option<[&[Vec<Digest>]; 2]>,
     wanted: &[bool],
 ) -> Vec<Beside> {
     let judged = |index: usize| {
@@ -147,7 +147,7 @@ pub fn beside(
             Beside { equal: vec![true; ours.tensors.len()], summaries: vec![None; ours.tensors.len()] };
         for index in (0..ours.tensors.len()).filter(|i| judged(*i) && wanted.get(at) == Some(&true)) {
             let equal = match digests {
-                Some((a, b)) => a[at][index] == b[at][index],
+                Some([a, b]) => a[at][index] == b[at][index],
                 None => ours.tensors[index] == seed.tensors[index],
             };
             one.equal[index] = equal;

@@ -3,7 +3,7 @@
 
 use crate::device_data::{DeviceData, prints};
 use crate::gpu_staging::range;
-use crate::outputs::{Data, Outputs};
+use crate::outputs::{Data, Digest, Outputs};
 use crate::request::{input_written, left_unwritten, outside, whole_output};
 use crate::settings::Mode;
 use crate::staging::{Staged, StorageKinds};
@@ -140,7 +140,7 @@ pub fn changed(
     case: &Case,
     slots: &[u32],
     outputs: &[Outputs],
-    digests: &[Vec<[u8; 32]>],
+    digests: &[Vec<Digest>],
 ) -> Vec<usize> {
     // Dense outputs are looked at where they lie, all in one go; others are gathered once more.
     let mut spans = Vec::new();

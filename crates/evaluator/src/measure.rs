@@ -499,7 +499,7 @@ impl Measurer<'_> {
             .enumerate()
             .map(|(position, fixed)| fixed.is_none() && reference != Some(position))
             .collect();
-        let digests = returned.digests.as_deref().zip(seed.digests.as_deref());
+        let digests = returned.digests.as_deref().zip(seed.digests.as_deref()).map(|(a, b)| [a, b]);
         let beside = compare::beside(&state.case, &returned.outputs, &seed.outputs, digests, &wanted);
         for ((position, staged), fixed) in staged.iter().enumerate().zip(fixed) {
             state.contents += 1;

@@ -169,9 +169,12 @@ fn telling(bytes: &[u8], element: usize) -> bool {
     bytes.len() >= TELLING && bytes.chunks(element).any(|chunk| chunk != &bytes[..element])
 }
 
+/// Digest of one output.
+pub type Digest = [u8; 32];
+
 /// Digests of the outputs of several calls, where taking them all in one go is cheap: on a GPU.
 #[must_use]
-pub fn digests(outputs: &[Outputs]) -> Option<Vec<Vec<[u8; 32]>>> {
+pub fn digests(outputs: &[Outputs]) -> Option<Vec<Vec<Digest>>> {
     let mut all = Vec::new();
     for data in outputs.iter().flat_map(|o| &o.tensors) {
         match data {

@@ -1,7 +1,7 @@
 //! One request to one side: load the slots, evict them, call, gather what came out.
 
 use crate::gpu_slots;
-use crate::outputs::{self, Outputs};
+use crate::outputs::{self, Digest, Outputs};
 use crate::settings::{Column, Mode};
 use crate::staging::{Staged, StorageKinds};
 use kernelseek_core::case::Case;
@@ -25,7 +25,7 @@ pub struct Returned {
     /// Positions whose outputs changed after the request had been acknowledged.
     pub deferred: Vec<usize>,
     /// Digests of the outputs, where they were taken.
-    pub digests: Option<Vec<Vec<[u8; 32]>>>,
+    pub digests: Option<Vec<Vec<Digest>>>,
     /// Fingerprints of the inputs as they were written, where they are not compared byte by byte.
     pub inputs: gpu_slots::Fingerprints,
     /// What the supervisor's own kernel showed right after the request, on a GPU.
@@ -106,7 +106,7 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
     let mut look = None;
     let mut outputs: Vec<Outputs> = Vec::new();
     let mut deferred = Vec::new();
-    let mut digests: Option<Vec<Vec<[u8; 32]>>> = None;
+    let mut digests: Option<Vec<Vec<Digest>>> = None;
     let load = |arena: &mut Arena| {
         for (staged, &slot) in staged.iter().zip(slots) {
             staged.load(case, kinds, arena, slot as usize)?;

@@ -248,7 +248,7 @@ impl State<'_> {
                     Gate::Host => gpu.by_the_host(function, &calls, wait)?,
                     Gate::Stream | Gate::Graph => {
                         gpu.behind_the_gate(function, &calls, sequence, gate, armed, || {
-                            page.finish(sequence)
+                            page.finish(sequence);
                         })?
                     }
                 };
