@@ -4,6 +4,7 @@ use crate::evaluate::Evaluation;
 use crate::session::{Session, has_hash};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::Word;
+use kernelseek_device::cuda::kernel_facts;
 use kernelseek_device::topology::CpuIdentity;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,11 @@ pub fn load(state_dir: &Path, session: &Session) -> Option<Evaluation> {
     }
     if verdict.device != CpuIdentity::read() {
         changes.push("device".into());
+    }
+    if let Some(gpu) = &verdict.gpu
+        && !kernel_facts::lines().iter().any(|line| line.ends_with(&gpu.name))
+    {
+        changes.push(format!("device: no {} here", gpu.name));
     }
     if !changes.is_empty() {
         verdict.word = Word::Stale;

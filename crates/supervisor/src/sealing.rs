@@ -6,6 +6,8 @@ use crate::site::Site;
 use crate::supervised::{Campaign, now_ms};
 use kernelseek_core::campaign_file::CampaignFile;
 use kernelseek_core::goal::{Grid, GridScenario, Metric};
+use kernelseek_core::problem::Target;
+use kernelseek_device::cuda::kernel_facts;
 use kernelseek_device::topology::CpuIdentity;
 use kernelseek_evaluator::event::Sink;
 use kernelseek_evaluator::session::Session;
@@ -137,14 +139,30 @@ fn program_line(program: &Path) -> String {
     }
 }
 
-fn device_lines() -> Vec<String> {
+/// What the ratios hold for. `problem` is the text of problem.toml: one that runs on a GPU rests on its model and driver too.
+fn device_lines(problem: &str) -> Vec<String> {
     let d = CpuIdentity::read();
-    vec![
+    let mut lines = vec![
         d.model,
         format!("{} cores", d.cores),
         format!("{} bytes of last-level cache", d.last_level_bytes),
         format!("kernel {}", d.kernel),
-    ]
+    ];
+    if runs_on_a_gpu(problem) {
+        lines.extend(kernel_facts::lines());
+    }
+    lines
+}
+
+/// Whether the text of a problem file says `target = "cuda"` before its first section. The file is parsed where it matters;
+/// here it only decides what else is looked at.
+fn runs_on_a_gpu(problem: &str) -> bool {
+    problem
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once('='))
+        .any(|(key, value)| key.trim() == "target" && value.contains("cuda"))
 }
 
 fn generator_lines() -> [String; 2] {
@@ -178,7 +196,7 @@ pub(crate) fn quick(sealed: &Seal, site: &Site) -> Seal {
             None => line.clone(),
         }),
     );
-    seal.set("device", device_lines());
+    seal.set("device", device_lines(&text));
     seal
 }
 
@@ -247,8 +265,15 @@ pub(crate) fn whole(
         programs.push(program_line(&compiler.program));
         programs.extend(compiler.parts.iter().map(|p| program_line(p)));
     }
+    if session.files.problem.target == Target::Cuda
+        && let Ok(nvcc) = session.toolchain().nvcc()
+    {
+        programs.push(format!("nvcc {}", nvcc.version));
+        programs
+            .extend(nvcc.parts.iter().chain([&nvcc.program, &nvcc.runtime.path]).map(|p| program_line(p)));
+    }
     seal.set("toolchain", programs);
-    seal.set("device", device_lines());
+    seal.set("device", device_lines(session.files.problem.source.text()));
     kept.sort();
     kept.dedup();
     Ok((seal, kept))
@@ -352,6 +377,19 @@ fn own_bank(folder: &Path) -> Result<Vec<String>, SupervisorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_gpu_problem_rests_on_the_gpus() {
+        for (text, gpu) in [
+            ("format = 1\ntarget = \"cuda\"\n[seed]\n", true),
+            ("format = 1\n  target=\"cuda\" # here\n", true),
+            ("format = 1\n[seed]\ntarget = \"cuda\"\n", false),
+            ("format = 1\ntarget = \"cpu\"\n", false),
+            ("", false),
+        ] {
+            assert_eq!(runs_on_a_gpu(text), gpu, "{text}");
+        }
+    }
 
     #[test]
     fn a_problem_file_is_taken_apart_by_section_and_no_line_is_lost() {

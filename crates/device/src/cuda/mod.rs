@@ -7,6 +7,7 @@ pub mod device;
 pub mod error;
 pub mod gpu;
 pub mod helpers;
+pub mod kernel_facts;
 pub mod lease;
 pub mod memory;
 pub mod module;
