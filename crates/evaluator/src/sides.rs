@@ -31,6 +31,7 @@ impl Measurer<'_> {
                 DeviceError::Supervisor(error) => error,
                 _ => return false,
             },
+            (None, Err(MeasureError::Seed { source: DeviceError::Supervisor(error), .. })) => error,
             _ => return false,
         };
         let free = gpu.context().free_memory().map_or(0, |(free, _)| free);

@@ -302,8 +302,14 @@ impl Worker {
         let mut waited = Duration::ZERO;
         if gate != Gate::None {
             self.await_armed(sequence, gate, deadline)?;
-            if gate.is_on_stream() {
-                self.load_slots(&mut load)?;
+            if gate.is_on_stream()
+                && let Err(error) = self.load_slots(&mut load)
+            {
+                // Nobody else would open the gate, and the worker is good for other requests.
+                self.control.page().open(sequence);
+                let _ = self.receive(deadline);
+                let _ = self.halt();
+                return Err(error);
             }
             let waited_before = crate::topology::run_queue_wait(self.target.pid());
             walls = self.pass_gate(sequence, deadline)?;
