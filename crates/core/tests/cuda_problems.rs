@@ -40,8 +40,8 @@ fn every_scenario_resolves_with_a_cost_and_fits_in_a_pool() {
         for scenario in &scenarios {
             let case = resolve(&problem, scenario).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
             assert!(case.flops.unwrap() > 0.0 && case.bytes.unwrap() > 0.0, "{}", case.id);
-            // Sixteen slots are far below the memory of any GPU that these are meant for.
-            assert!(case.slot_bytes() < 1 << 28, "{} takes {}", case.id, case.slot_bytes());
+            // Slots of one worker share three gigabytes: a pool of six at least, so that buffers rotate.
+            assert!(case.slot_bytes() < 1 << 29, "{} takes {}", case.id, case.slot_bytes());
         }
     }
 }

@@ -247,6 +247,11 @@ pub(crate) fn plan(
     if seen.gave_up {
         plan.guesses.push("the body is too long to be followed to its end".to_owned());
     }
+    if plan.tensors.iter().all(|t| t.role == Role::Varying) {
+        return Err(
+            "as far as its body can be read, it writes to none of its arrays and returns nothing".to_owned()
+        );
+    }
     Ok(plan)
 }
 

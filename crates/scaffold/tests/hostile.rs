@@ -162,3 +162,15 @@ fn deep_and_long_files_are_answered() {
     answered("k.c", &" ".repeat(LONGEST + 1));
     answered("k.c", "");
 }
+
+/// Found among the pieces: every array is only read, and a problem without an output is none.
+#[test]
+fn a_kernel_that_writes_nothing_is_refused() {
+    let text = "__global__ void f(const float *x, float *y, int n) { <<<atomicAdd(<<<atomicAdd(&y[i], x[t]); )  }\n\
+                void h(const float *x, float *y, int n) { f<<<n, 32>>>(x, y, n); }\n";
+    answered("k.cu", text);
+    answered(
+        "k.c",
+        "int t;\nvoid f(const float *x, float *y, int n) { for (int i = 0; i < n; i++) t += x[i] > y[i]; }\n",
+    );
+}
