@@ -28,7 +28,7 @@ EVERYWHERE = ["80", "90a", "100a", "120"]
 def expectation(entry):
     words = " or ".join(entry["expect"])
     by = f" by {', '.join(entry['defence'])}" if entry.get("defence") else ""
-    return f"Expected: {words}{by}."
+    return f"Expected: {words}{by}".rstrip(".") + "."
 
 
 def catalogue_faults():

@@ -3,7 +3,7 @@
 
     python3 problems/tools/emulate.py --header 'kernelseek header' [PROBLEM …]
 
-Rewrites each .cu file so that a C++ compiler takes it (`emulate/` holds what it runs on), builds it, calls it on small
+Makes C++ of each .cu file (`emulate/nvcc.cpp`; beside it is what that runs on), builds it, calls it on small
 shapes that reach every branch of the kernels, and compares. Says nothing about time and little about races.
 """
 
@@ -11,7 +11,6 @@ import argparse
 import ctypes
 import os
 import pathlib
-import re
 import shlex
 import subprocess
 import sys
@@ -29,46 +28,23 @@ class Tensor(ctypes.Structure):
                 ("shape", ctypes.c_int64 * 8), ("stride", ctypes.c_int64 * 8)]
 
 
-def rewrite(text):
-    """CUDA source as C++ for the emulation."""
-    text = re.sub(r"/\* BEGIN PTX.*?END PTX \*/", '#include "warp_matrix.h"', text, flags=re.S)
-    text = re.sub(r"extern\s+__shared__\s+(?:alignas\(\d+\)\s+)?(\w+)\s+(\w+)\[\]",
-                  r"\1 *\2 = (\1 *)emu::dynamic_shared()", text)
-    text = text.replace("__shared__", "static")
-    while "<<<" in text:
-        middle = text.index("<<<")
-        end = text.index(">>>", middle)
-        start = middle
-        while text[start - 1].isspace():
-            start -= 1
-        if text[start - 1] == ">":
-            depth = 0
-            while True:
-                start -= 1
-                depth += {">": 1, "<": -1}.get(text[start], 0)
-                if depth == 0:
-                    break
-        while re.match(r"[\w:]", text[start - 1]):
-            start -= 1
-        opening = text.index("(", end)
-        depth, close = 0, opening
-        while True:
-            depth += {"(": 1, ")": -1}.get(text[close], 0)
-            if depth == 0:
-                break
-            close += 1
-        kernel, shape, arguments = text[start:middle], text[middle + 3:end], text[opening:close + 1]
-        text = f"{text[:start]}emu::Launch({shape})([=]() {{ {kernel}{arguments}; }}){text[close + 1:]}"
-    return text
+def cxx():
+    return os.environ.get("CXX", "c++")
 
 
-def build(source, header, folder):
+def rewriter(folder):
+    """The program that makes C++ of CUDA sources."""
+    program = folder / "nvcc"
+    subprocess.run([cxx(), "-std=c++17", "-O1", str(HERE / "emulate/nvcc.cpp"), "-o", str(program)], check=True)
+    return program
+
+
+def build(source, header, folder, rewriter):
     """The library made of one .cu file."""
     cpp = folder / (source.stem + ".cpp")
     library = folder / (source.stem + ".so")
-    cpp.write_text(f'#line 1 "{source}"\n' + rewrite(source.read_text()))
-    compiler = os.environ.get("CXX", "c++")
-    command = [compiler, "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC", f"-I{HERE / 'emulate'}",
+    cpp.write_text(subprocess.run([rewriter, "--rewrite", source], check=True, capture_output=True, text=True).stdout)
+    command = [cxx(), "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC", f"-I{HERE / 'emulate'}",
                f"-I{header.parent}", f"-I{source.parent}", str(cpp), "-o", str(library)]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))
@@ -233,7 +209,8 @@ def check(problem, header_command, random):
         header = scratch / f"{problem}.h"
         header.write_text(subprocess.run([*header_command, str(folder)], check=True, capture_output=True, text=True).stdout)
         sources = [folder / "reference.cu", folder / "seed.cu", folder / "improved.cu"]
-        reference, *others = [(s, build(s, header, scratch)) for s in sources]
+        program = rewriter(scratch)
+        reference, *others = [(s, build(s, header, scratch, program)) for s in sources]
         worst, count = {}, 0
         for note, inputs, outputs, attributes, bound, *known in CASES[problem](random):
             count += 1

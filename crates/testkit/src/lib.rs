@@ -5,6 +5,7 @@
 pub mod crash;
 pub mod led;
 pub mod stand;
+pub mod stand_in;
 pub mod toolkit;
 
 use serde_json::Value;

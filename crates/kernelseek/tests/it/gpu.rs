@@ -1,10 +1,10 @@
 //! `gpu` and the GPU part of `doctor`. A library that stands in for NVML shows two GPUs; leases are real.
 
 use crate::context;
-use kernelseek_testkit::{Ran, TestContext};
+use kernelseek_testkit::{Ran, TestContext, stand_in};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 const FIRST: &str = "GPU-11111111-0000-4000-8000-000000000001";
@@ -19,14 +19,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nvml/nvml.c");
-        let built = Command::new("cc")
-            .args(["-shared", "-fPIC", "-o"])
-            .arg(folder.path().join("libnvidia-ml.so.1"))
-            .arg(source)
-            .status()
-            .unwrap();
-        assert!(built.success());
+        stand_in::nvml(folder.path()).unwrap();
         Self { context: context("rowscale"), folder }
     }
 

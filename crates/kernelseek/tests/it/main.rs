@@ -18,6 +18,7 @@ mod nvcc;
 mod report;
 mod settle;
 mod solo;
+mod stand_in;
 mod stop;
 mod tuning;
 mod turns;

@@ -257,6 +257,16 @@ KS_KERNEL ks_sweep_write(ks_pair *buffer, u64 pairs, u64 seed) {
     }
 }
 
+inline __device__ ks_pair load_past_l1(const ks_pair *at) {
+#ifdef __CUDA_ARCH__
+    ks_pair v;
+    asm volatile("ld.global.cg.v2.u64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(at));
+    return v;
+#else
+    return *at;
+#endif
+}
+
 // Reads every 16 bytes of a buffer `repeats` times. The sum goes to `sink` only in a case that the compiler cannot
 // exclude and that does not happen.
 KS_KERNEL ks_sweep_read(const ks_pair *buffer, u64 pairs, u32 repeats, u64 never, u64 *sink) {
@@ -266,15 +276,12 @@ KS_KERNEL ks_sweep_read(const ks_pair *buffer, u64 pairs, u32 repeats, u64 never
         for (; c + 3 * threads_of_grid() < pairs; c += 4 * threads_of_grid()) {
             ks_pair v[4];
 KS_UNROLLED
-            for (int k = 0; k < 4; k++)
-                asm volatile("ld.global.cg.v2.u64 {%0, %1}, [%2];" : "=l"(v[k].x), "=l"(v[k].y)
-                             : "l"(buffer + c + k * threads_of_grid()));
+            for (int k = 0; k < 4; k++) v[k] = load_past_l1(buffer + c + k * threads_of_grid());
 KS_UNROLLED
             for (int k = 0; k < 4; k++) sum += v[k].x ^ v[k].y;
         }
         for (; c < pairs; c += threads_of_grid()) {
-            ks_pair v;
-            asm volatile("ld.global.cg.v2.u64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(buffer + c));
+            ks_pair v = load_past_l1(buffer + c);
             sum += v.x ^ v.y;
         }
     }
@@ -282,9 +289,13 @@ KS_UNROLLED
 }
 
 inline __device__ u64 global_time() {
+#ifdef __CUDA_ARCH__
     u64 t;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
     return t;
+#else
+    return (u64)clock64();
+#endif
 }
 
 // Spins for `cycles` of the multiprocessor's clock and writes {clock, time} at both ends. The global timer moves in
