@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// How long a call may take to return while its stream is held. What takes longer waits for the device.
 const ENQUEUE_PATIENCE: Duration = Duration::from_millis(1500);
 
+/// What a worker says that it was doing when a call could not be recorded.
+pub const RECORDING: &str = "while the calls were recorded into a graph";
+
 /// What a worker's library offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offers {
@@ -301,14 +304,14 @@ impl Worker {
         let mut walls = Walls::default();
         let mut waited = Duration::ZERO;
         if gate != Gate::None {
-            self.await_armed(sequence, gate, deadline)?;
+            self.await_armed(sequence, gate, deadline, &mut load)?;
             if gate.is_on_stream()
                 && let Err(error) = self.load_slots(&mut load)
             {
-                // Nobody else would open the gate, and the worker is good for other requests.
+                // Nobody else would open the gate.
                 self.control.page().open(sequence);
-                let _ = self.receive(deadline);
-                let _ = self.halt();
+                self.receive(deadline)?;
+                self.halt()?;
                 return Err(error);
             }
             let waited_before = crate::topology::run_queue_wait(self.target.pid());
@@ -348,21 +351,32 @@ impl Worker {
         Ok(answer)
     }
 
+    /// Has the slots written, and waits for that and everything else that the supervisor has the GPU write: a worker's own
+    /// work waits for nothing of ours.
     fn load_slots(
         &mut self,
         load: &mut impl FnMut(&mut Arena) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        self.arena.as_mut().map_or(Ok(()), load)
+        self.arena.as_mut().map_or(Ok(()), load)?;
+        Ok(self.gpu.as_ref().map_or(Ok(()), |gpu| gpu.stream().synchronize())?)
     }
 
     /// Waits until the worker stands at the gate. A call that waits for what the gate holds back never would: then the gate
-    /// is opened, and what comes out is good for nothing.
-    fn await_armed(&mut self, sequence: u32, gate: Gate, deadline: Duration) -> Result<(), DeviceError> {
-        let patience = if gate.is_on_stream() { deadline.min(ENQUEUE_PATIENCE) } else { deadline };
+    /// is opened, and the time that comes out is good for nothing. The call still finds its inputs: it may follow them.
+    fn await_armed(
+        &mut self,
+        sequence: u32,
+        gate: Gate,
+        deadline: Duration,
+        load: &mut impl FnMut(&mut Arena) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        // Recording takes what it takes, and waits for nothing that the gate holds.
+        let patience = if gate == Gate::Stream { deadline.min(ENQUEUE_PATIENCE) } else { deadline };
         match self.receive(patience) {
             Ok(Reply::Armed { sequence: s }) if s == sequence => Ok(()),
             Ok(other) => Err(DeviceError::unexpected("armed", &other)),
-            Err(DeviceError::Deadline(_)) if gate.is_on_stream() => {
+            Err(DeviceError::Deadline(_)) if gate == Gate::Stream => {
+                let loaded = self.load_slots(load);
                 self.control.page().open(sequence);
                 match self.receive(deadline)? {
                     Reply::Armed { sequence: s } if s == sequence => {}
@@ -370,7 +384,7 @@ impl Worker {
                 }
                 self.receive(deadline)?;
                 self.halt()?;
-                Err(DeviceError::Synchronises)
+                loaded.and(Err(DeviceError::Synchronises))
             }
             Err(error) => Err(error),
         }

@@ -44,10 +44,22 @@ const SHEETS: &[Sheet] = &[
 /// Tensor units of a model that is not listed, as multiples of its single-precision rate: above anything built so far.
 const UNKNOWN: [f64; 3] = [64.0, 32.0, 16.0];
 
-/// The peaks of `gpu`; takes some tens of milliseconds.
+/// The peaks of `gpu`; takes some tens of milliseconds. A rate that nobody knows is infinite: it sets no floor.
 #[must_use]
 pub fn of(gpu: &Gpu) -> Peaks {
     let measured = measure(gpu);
+    let peaks = listed(gpu, measured);
+    let known = |rate: f64| if rate > 0.0 { rate } else { f64::INFINITY };
+    Peaks {
+        f32_flops: known(peaks.f32_flops),
+        memory_bytes: known(peaks.memory_bytes),
+        cache_bytes: known(peaks.cache_bytes),
+        narrow: peaks.narrow,
+    }
+}
+
+/// With the vendor's figures, where they are known.
+fn listed(gpu: &Gpu, measured: Peaks) -> Peaks {
     match SHEETS.iter().find(|s| gpu.identity().name.contains(s.name)) {
         Some(sheet) => {
             let f32_flops = sheet.f32.max(measured.f32_flops);

@@ -214,8 +214,7 @@ impl Gpu {
             called.codes.push(function.call(call));
             called.host_nanos.push(nanos_since(start));
         }
-        let graph =
-            self.stream.end_capture().map_err(while_("while the calls were recorded into a graph"))?;
+        let graph = self.stream.end_capture().map_err(while_(crate::client::RECORDING))?;
         graph.upload(&self.stream).map_err(while_("before a call"))?;
         self.stream.synchronize().map_err(while_("before a call"))?;
         self.shut_gate(sequence)?;
