@@ -293,6 +293,7 @@ pub(crate) mod testing {
             seed_hash: "seed".into(),
             tier: "default".into(),
             mode: "cold".into(),
+            timed: None,
             trust: Trust::Full,
             findings: Vec::new(),
             geomean: geomean(&ratios),

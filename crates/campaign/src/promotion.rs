@@ -89,7 +89,7 @@ pub fn no_contender(
         return Some("only an evaluation of the whole grid can promote");
     }
     if facts.mode != crate::stop::MODE {
-        return Some("only an evaluation with cold caches can promote");
+        return Some("only an evaluation with cold caches, in the device column, can promote");
     }
     if !correct {
         return Some("it is not proven correct everywhere");

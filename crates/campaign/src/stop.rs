@@ -14,7 +14,7 @@ use kernelseek_ledger::seal::Change;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The mode that a goal is judged in.
+/// The mode that a goal is judged in; a column beside `device` stands behind the mode, and is not this either.
 pub const MODE: &str = "cold";
 /// Scenarios that a reason names.
 const NAMED: usize = 5;

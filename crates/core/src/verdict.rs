@@ -292,6 +292,9 @@ pub struct Digest {
     pub tier: String,
     /// Mode.
     pub mode: String,
+    /// Mode, and the column where it is not the one that counts; the mode alone where this is not told.
+    #[serde(default)]
+    pub timed: Option<String>,
     /// How much of the trust model held.
     pub trust: Trust,
     /// Findings about the candidate as a whole.
@@ -307,6 +310,9 @@ pub struct Digest {
     pub held_out: Option<HeldOut>,
 }
 
+/// How a goal's times are taken.
+const USUAL: &str = "cold";
+
 impl Digest {
     /// The evidence that a goal is judged from.
     #[must_use]
@@ -316,6 +322,7 @@ impl Digest {
     ) -> crate::goal::Evidence<'a> {
         crate::goal::Evidence {
             full: self.tier == "full",
+            usual: self.timed.as_deref().unwrap_or(&self.mode) == USUAL,
             word: self.word,
             passed: self.passed,
             trust: self.trust,

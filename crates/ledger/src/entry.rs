@@ -215,7 +215,7 @@ pub struct Evaluated {
     pub purpose: Purpose,
     /// Tier.
     pub tier: String,
-    /// Mode.
+    /// Mode, and the column where it is not `device`: `cold`, `cold graph`.
     pub mode: String,
     /// Whether it covered the sealed grid whole.
     pub whole_grid: bool,

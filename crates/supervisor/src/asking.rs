@@ -2,6 +2,7 @@
 
 use crate::error::SupervisorError;
 use crate::files::plain;
+use crate::sealing;
 use crate::supervised::{Campaign, draw, now_ms};
 use kernelseek_campaign::{Ask, Occasion, signals};
 use kernelseek_core::decision::{DecisionPoint, Layer};
@@ -14,8 +15,6 @@ use serde::{Deserialize, Serialize};
 const LONGEST: usize = 2_000;
 /// Largest object that is handed in, as JSON, in bytes.
 const LARGEST: usize = 256 << 10;
-/// The platform that entries apply to.
-const TARGET: &str = "cpu";
 
 /// A question as the agent sees it. Neither probabilities nor signals are in it: the agent must not know what moves
 /// the choice.
@@ -69,6 +68,13 @@ impl Question {
 }
 
 impl Campaign {
+    /// The platform that entries must apply to.
+    fn target(&self) -> &'static str {
+        // The seal holds the file to what it was; one that cannot be read has broken it, which is told elsewhere.
+        let text = std::fs::read_to_string(self.site.problem().join("problem.toml")).unwrap_or_default();
+        if sealing::runs_on_a_gpu(&text) { "cuda" } else { "cpu" }
+    }
+
     /// The bank: the embedded one and, if the campaign names a folder, what is in it.
     fn bank(&self) -> Result<Bank, SupervisorError> {
         let wrong = |e: kernelseek_questions::BankError| SupervisorError::Bank(e.to_string());
@@ -117,7 +123,7 @@ impl Campaign {
                 signals: &now_signals,
                 history: &history,
                 evaluations,
-                target: TARGET,
+                target: self.target(),
                 alternative: false,
             };
             let policy = Policy { silence: self.in_force()?.file.questions.silence };

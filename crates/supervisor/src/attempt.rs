@@ -468,7 +468,7 @@ impl Campaign {
             started: begun,
             purpose: job.purpose,
             tier: started.tier,
-            mode: job.settings.mode.as_str().to_owned(),
+            mode: verdict.timed.clone(),
             whole_grid: sealed.grid.scenarios.iter().all(|s| seen.contains(s.id.as_str())),
             seal: sealed.seal.hash(),
             candidate: started.candidate,

@@ -156,7 +156,7 @@ fn device_lines(problem: &str) -> Vec<String> {
 
 /// Whether the text of a problem file says `target = "cuda"` before its first section. The file is parsed where it matters;
 /// here it only decides what else is looked at.
-fn runs_on_a_gpu(problem: &str) -> bool {
+pub(crate) fn runs_on_a_gpu(problem: &str) -> bool {
     problem
         .lines()
         .map(str::trim)

@@ -80,6 +80,7 @@ impl Shot {
             seed_hash: hash_of("seed"),
             tier: "default".to_owned(),
             mode: "cold".to_owned(),
+            timed: None,
             trust: Trust::Full,
             findings: Vec::new(),
             scenarios,

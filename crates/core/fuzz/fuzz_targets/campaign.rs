@@ -30,6 +30,7 @@ fuzz_target!(|text: &str| {
     let baselines = BTreeMap::new();
     let evidence = Evidence {
         full: true,
+        usual: true,
         word: Word::Pass,
         passed: Stage::Plausible,
         trust: Trust::Full,

@@ -1,6 +1,6 @@
 //! Judging a goal. Pure: the same evidence gives the same judgement, and every miss is named.
 
-use super::{Clause, Goal, Metric, Quantifier};
+use super::{Clause, Goal, Metric, Quantifier, blockers};
 use crate::expression::Evaluator;
 use crate::finding::{Finding, Severity};
 use crate::value::Value;
@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Evidence<'a> {
     /// Whether it was a `--full` evaluation; no other satisfies a goal.
     pub full: bool,
+    /// Whether it was measured as goals are: caches cold, and on a GPU the device's time alone.
+    pub usual: bool,
     /// The verdict's word.
     pub word: Word,
     /// The last stage that the candidate as a whole passed.
@@ -134,7 +136,7 @@ pub struct Blocker {
 }
 
 impl Blocker {
-    fn new(message: impl Into<String>, next: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self { message: message.into(), next: next.into() }
     }
 }
@@ -182,7 +184,7 @@ impl Goal {
     #[must_use]
     pub fn judge(&self, grid: &Grid, evidence: &Evidence<'_>) -> Judgement {
         let table = Table::of(evidence.scenarios);
-        let mut blockers = blockers(self, grid, evidence, &table);
+        let mut blockers = blockers::of(self, grid, evidence, &table);
         if grid.scenarios.is_empty() {
             blockers.push(Blocker::new("the sealed grid has no scenario", "seal a problem with scenarios"));
         }
@@ -492,7 +494,7 @@ fn speedup(
 }
 
 /// Scenarios of the grid that a clause is about, and those on which its condition fails.
-fn scope<'g>(clause: &Clause, grid: &'g Grid) -> (Vec<&'g str>, Vec<Miss>) {
+pub(super) fn scope<'g>(clause: &Clause, grid: &'g Grid) -> (Vec<&'g str>, Vec<Miss>) {
     let Some(condition) = &clause.condition else {
         return (grid.scenarios.iter().map(|s| s.id.as_str()).collect(), Vec::new());
     };
@@ -524,79 +526,10 @@ fn scope<'g>(clause: &Clause, grid: &'g Grid) -> (Vec<&'g str>, Vec<Miss>) {
     (ids, misses)
 }
 
-fn blockers(goal: &Goal, grid: &Grid, evidence: &Evidence<'_>, table: &Table<'_>) -> Vec<Blocker> {
-    let mut blockers = Vec::new();
-    if evidence.word == Word::Stale {
-        blockers.push(Blocker::new(
-            "the verdict is STALE: something changed since it was made",
-            "evaluate again",
-        ));
-    }
-    for finding in evidence.findings.iter().filter(|f| f.severity >= Severity::Unproven) {
-        blockers.push(Blocker::new(
-            format!("{} ({})", finding.message, finding.defence),
-            finding.next.clone().unwrap_or_else(|| "clear the finding and evaluate again".to_owned()),
-        ));
-    }
-    if evidence.trust == Trust::Reduced && !goal.accept_reduced_trust {
-        blockers.push(Blocker::new(
-            "the verdict is of reduced trust and the goal asks for full trust",
-            "evaluate where every sandbox layer holds (`kernelseek doctor`), or say `trust = \"reduced\"` in the goal",
-        ));
-    }
-    // A FAIL that no clause happens to look at is still one.
-    let looked_at: BTreeSet<&str> =
-        goal.clauses.iter().filter(|c| c.metric == Metric::Correct).flat_map(|c| scope(c, grid).0).collect();
-    let failing: Vec<&str> = evidence
-        .scenarios
-        .iter()
-        .filter(|s| matches!(s.word, Word::Fail | Word::Stale) && !looked_at.contains(s.id.as_str()))
-        .map(|s| s.id.as_str())
-        .collect();
-    if !failing.is_empty() {
-        blockers.push(Blocker::new(
-            format!("{} of {} scenarios fail: {}", failing.len(), evidence.scenarios.len(), list(&failing)),
-            "make the candidate correct there first",
-        ));
-    }
-    if !table.twice.is_empty() {
-        let twice: Vec<&str> = table.twice.iter().copied().collect();
-        blockers.push(Blocker::new(
-            format!("the verdict names scenarios twice: {}", list(&twice)),
-            "evaluate again",
-        ));
-    }
-    let known: BTreeSet<&str> = grid.scenarios.iter().map(|s| s.id.as_str()).collect();
-    let foreign: Vec<&str> =
-        evidence.scenarios.iter().map(|s| s.id.as_str()).filter(|id| !known.contains(id)).collect();
-    if !foreign.is_empty() {
-        blockers.push(Blocker::new(
-            format!("the verdict names scenarios that are not sealed: {}", list(&foreign)),
-            "evaluate the sealed grid",
-        ));
-    }
-    if !evidence.full {
-        blockers.push(Blocker::new(
-            "only a `--full` evaluation satisfies a goal",
-            "run `kernelseek eval --full`",
-        ));
-    }
-    blockers
-}
-
-/// The first few of a list and how many more there are.
-fn list(items: &[&str]) -> String {
-    let mut text = items.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-    if items.len() > 5 {
-        text.push_str(&format!(" and {} more", items.len() - 5));
-    }
-    text
-}
-
 /// Verdicts by scenario; an id that stands twice is as good as none.
-struct Table<'a> {
+pub(super) struct Table<'a> {
     by_id: BTreeMap<&'a str, &'a ScenarioVerdict>,
-    twice: BTreeSet<&'a str>,
+    pub(super) twice: BTreeSet<&'a str>,
 }
 
 enum Found<'a> {

@@ -15,6 +15,7 @@
 //! Judging is pure. Whatever it cannot see is a miss: a scenario without a verdict, a ratio that is not a number, an
 //! interval that does not tell. A goal is never met by absence.
 
+mod blockers;
 mod judge;
 mod parse;
 mod telling;

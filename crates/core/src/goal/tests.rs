@@ -40,6 +40,7 @@ struct Setting {
     scenarios: Vec<ScenarioVerdict>,
     findings: Vec<Finding>,
     full: bool,
+    usual: bool,
     trust: Trust,
     word: Word,
     held_out: Option<HeldOut>,
@@ -52,6 +53,7 @@ impl Setting {
             scenarios: points.iter().enumerate().map(|(i, p)| verdict(&format!("s{i}"), *p, 0.01)).collect(),
             findings: Vec::new(),
             full: true,
+            usual: true,
             trust: Trust::Full,
             word: Word::Pass,
             held_out: None,
@@ -61,6 +63,7 @@ impl Setting {
     fn evidence(&self) -> Evidence<'_> {
         Evidence {
             full: self.full,
+            usual: self.usual,
             word: self.word,
             passed: Stage::Plausible,
             trust: self.trust,
@@ -158,6 +161,10 @@ fn a_goal_is_met_only_when_everything_is_shown() {
     let mut not_full = Setting::of(&[1.1, 1.3, 1.5]);
     not_full.full = false;
     assert!(!not_full.judge(&all).met);
+    let mut warm = Setting::of(&[1.1, 1.3, 1.5]);
+    warm.usual = false;
+    let judged = warm.judge(&all);
+    assert!(!judged.met && judged.blockers[0].next.contains("--mode"), "{judged:?}");
     let mut stale = Setting::of(&[1.1, 1.3, 1.5]);
     stale.word = Word::Stale;
     assert!(!stale.judge(&all).met);
