@@ -108,6 +108,10 @@ pub struct Bench {
     pub lockdown: bool,
 }
 
+/// Has kernels loaded with their library: one that is loaded when it is first launched waits for the device, which the gate
+/// holds.
+const EAGER: (&str, &str) = ("CUDA_MODULE_LOADING", "EAGER");
+
 impl Bench {
     /// Address space that the arenas of `cases` need at most.
     #[must_use]
@@ -207,12 +211,15 @@ impl Bench {
     }
 
     fn start_python(&self, interpreter: &Path, path: &Path) -> Result<Started, DeviceError> {
+        let mut env = self.environment();
+        // An array library brings thousands of kernels; nothing of it is ever held at a gate.
+        env.remove(EAGER.0);
         let launch = Launch {
             program: Program::Python {
                 interpreter: interpreter.to_owned(),
                 script: self.python_worker.clone(),
             },
-            env: self.environment(),
+            env,
             cpus: None,
             flood_limit: FLOOD,
             gpu: self.gpu.clone(),
@@ -270,8 +277,7 @@ impl Bench {
         .map(|(k, v)| (k.to_owned(), v))
         .collect();
         if let Some(gpu) = &self.gpu {
-            // A kernel that is loaded when it is first launched waits for the device, which the gate holds.
-            env.insert("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned());
+            env.insert(EAGER.0.to_owned(), EAGER.1.to_owned());
             env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.identity().uuid.clone());
             let folders: Vec<_> = self.cuda_libraries.iter().map(|p| p.to_string_lossy()).collect();
             env.insert("LD_LIBRARY_PATH".to_owned(), folders.join(":"));

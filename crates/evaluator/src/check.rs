@@ -96,6 +96,7 @@ pub fn check(
         })?;
         oracle.prepare(&mut state, &mut seed, sink).map_err(MeasureError::from)?;
         scenarios.push(check_scenario(&mut state, &mut oracle, &mut seed, &bench, session)?);
+        bench.gpu_worked(&case.id)?;
     }
     let calibration = session.recalibrate(&bench, &cases, sink)?;
     for scenario in &mut scenarios {

@@ -23,6 +23,8 @@ impl Session {
     /// # Errors
     /// When it does not build.
     pub fn seed_files(&mut self, sink: &mut dyn Sink) -> Result<Vec<PathBuf>, SessionError> {
+        // Which GPU it is says what the seed is built for.
+        self.gpu(sink)?;
         let build = self.seed_build(sink)?;
         let path = self.files.path(&self.files.problem.seed.path)?;
         Ok(own_files(&path, &build))
@@ -32,7 +34,8 @@ impl Session {
     ///
     /// # Errors
     /// When it does not build.
-    pub fn reference_files(&self, sink: &mut dyn Sink) -> Result<Vec<PathBuf>, SessionError> {
+    pub fn reference_files(&mut self, sink: &mut dyn Sink) -> Result<Vec<PathBuf>, SessionError> {
+        self.gpu(sink)?;
         let source = &self.files.problem.reference.source;
         let path = self.files.path(&source.path)?;
         if source.language == Language::Python {

@@ -75,6 +75,8 @@ pub struct Verdict {
     pub tier: Tier,
     /// Mode.
     pub mode: Mode,
+    /// Mode, and the column where it is not the one that counts: `cold`, `cold graph`.
+    pub timed: String,
     /// Timed column: the CPU target has no stream, so the whole call is what is timed there.
     pub column: String,
     /// Where the times are from.
@@ -252,6 +254,7 @@ fn audit_suspicious(
         if ratio.point > settings.suspicious {
             sink.on(&Event::Auditing { scenario: state.case.id.clone(), ratio: ratio.point });
             audit::audit(measurer, state, ratio, sink)?;
+            measurer.bench.gpu_worked(&state.case.id)?;
         }
     }
     Ok(())
@@ -334,6 +337,8 @@ fn full_extras(
                 }
             }
         }
+        // Those of a GPU run when they are asked for.
+        Ok(None) if measurer.bench.gpu.is_some() => {}
         Ok(None) => verdict.notes.push("no sanitizer runtime was found".to_owned()),
         Err(_) => verdict.notes.push("the candidate does not build with sanitizers".to_owned()),
     }
@@ -387,6 +392,10 @@ fn blank(session: &Session, settings: &Settings) -> Verdict {
         seed_hash: session.seed_hash(),
         tier: settings.tier,
         mode: settings.mode,
+        timed: match session.files.problem.target {
+            Target::Cpu => settings.mode.as_str().to_owned(),
+            Target::Cuda => settings.mode_and_column(),
+        },
         column: match session.files.problem.target {
             Target::Cpu => Column::Call,
             Target::Cuda => settings.column,

@@ -139,26 +139,23 @@ fn gpu_split(state: &ScenarioState) -> Option<GpuSplit> {
         .iter()
         .flat_map(|i| &i.pairs)
         .filter_map(|p| Some((p, p.gpu?)))
-        .filter(|(_, g)| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0)
+        .filter(|(_, g)| g.held())
         .collect();
-    let side = |pick: &dyn Fn(&GpuPair) -> GpuSide, events: &dyn Fn(&Pair) -> f64| -> Option<GpuTimes> {
-        let median = |of: &dyn Fn(&Pair, GpuSide, f64) -> Option<f64>| {
+    let side = |pick: &dyn Fn(&GpuPair) -> GpuSide| -> Option<GpuTimes> {
+        let median = |of: &dyn Fn(GpuSide, f64) -> Option<f64>| {
             let all: Vec<f64> =
-                gated.iter().filter_map(|(p, g)| of(p, pick(g), f64::from(p.n.max(1)))).collect();
+                gated.iter().filter_map(|(p, g)| of(pick(g), f64::from(p.n.max(1)))).collect();
             stats::median(&all)
         };
         Some(GpuTimes {
-            device_ns: median(&|p, _, n| Some(events(p) / n))?,
+            device_ns: median(&|g, n| Some(g.device_ns / n))?,
             // Between n calls there are n - 1 gaps.
-            idle_ns: median(&|p, g, n| (n > 1.0).then(|| ((g.span_ns - events(p)) / (n - 1.0)).max(0.0)))
+            idle_ns: median(&|g, n| (n > 1.0).then(|| ((g.span_ns - g.device_ns) / (n - 1.0)).max(0.0)))
                 .unwrap_or(0.0),
-            host_ns: median(&|_, g, n| Some(g.host_ns / n))?,
+            host_ns: median(&|g, n| Some(g.host_ns / n))?,
         })
     };
-    Some(GpuSplit {
-        seed: side(&|g| g.seed, &|p| p.seed_ns)?,
-        candidate: side(&|g| g.candidate, &|p| p.candidate_ns)?,
-    })
+    Some(GpuSplit { seed: side(&|g| g.seed)?, candidate: side(&|g| g.candidate)? })
 }
 
 /// Last stage that findings leave standing.

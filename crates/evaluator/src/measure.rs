@@ -8,6 +8,8 @@ use crate::compare::{self, Bound};
 use crate::dice::Dice;
 use crate::event::{Event, Side, Sink};
 use crate::fault;
+pub use crate::measure_error::MeasureError;
+use crate::measure_error::seed_error;
 use crate::oracle::Oracle;
 use crate::outputs::Outputs;
 use crate::request::{self, Returned, Sent, Sweeper};
@@ -37,66 +39,6 @@ const ARBITRATIONS: usize = 12;
 const IDLE_WINDOW: Duration = Duration::from_millis(4);
 /// One of this many contents is an earlier one with a small subset of its elements changed.
 const MUTATION_ONE_IN: usize = 8;
-
-/// An error of the harness itself, not of the candidate.
-#[derive(Debug, thiserror::Error)]
-pub enum MeasureError {
-    /// The seed's worker failed: no verdict can stand on it.
-    #[error("the seed failed on scenario `{scenario}` {doing}")]
-    Seed {
-        /// Scenario id.
-        scenario: String,
-        /// What was asked of it.
-        doing: &'static str,
-        /// Why.
-        #[source]
-        source: DeviceError,
-    },
-    /// The seed declined or reported an error.
-    #[error("the seed answered {status:?} on scenario `{scenario}`")]
-    SeedStatus {
-        /// Scenario id.
-        scenario: String,
-        /// What it answered.
-        status: Status,
-    },
-    /// The seed does not pass the checks that candidates must pass.
-    #[error("the seed fails as its own candidate on scenario `{scenario}`: {message}")]
-    SeedFails {
-        /// Scenario id.
-        scenario: String,
-        /// The first failure.
-        message: String,
-    },
-    /// The reference failed.
-    #[error(transparent)]
-    Oracle(#[from] crate::oracle::OracleError),
-    /// The supervisor's own work on the GPU failed.
-    #[error("the GPU failed under the supervisor on scenario `{scenario}`")]
-    Gpu {
-        /// Scenario id.
-        scenario: String,
-        /// Why.
-        #[source]
-        source: Box<DeviceError>,
-    },
-    /// A content could not be generated.
-    #[error("scenario `{scenario}`: the content cannot be generated")]
-    Content {
-        /// Scenario id.
-        scenario: String,
-        /// Why.
-        #[source]
-        source: content::ContentError,
-    },
-}
-
-impl MeasureError {
-    /// The supervisor's GPU work failed on this scenario.
-    pub(crate) fn gpu(state: &ScenarioState, source: DeviceError) -> Self {
-        Self::Gpu { scenario: state.case.id.clone(), source: Box::new(source) }
-    }
-}
 
 /// Runs instances.
 #[derive(Debug)]
@@ -148,11 +90,9 @@ impl Measurer<'_> {
             };
             if pair.candidate.is_some() {
                 let measured = self.scenario(index, state, &mut pair, &mut dice, sink);
-                if self.starved(state, &measured) {
-                    // Its process holds what is missing.
-                    pair.candidate = None;
-                } else {
-                    measured?;
+                match self.starved(state, measured, pair, sink)? {
+                    Some(both) => pair = both,
+                    None => continue,
                 }
                 sink.on(&Event::Measured {
                     scenario: state.case.id.clone(),
@@ -161,15 +101,13 @@ impl Measurer<'_> {
                 });
             }
             sides = Some(pair);
-            if let Some(error) = self.bench.gpu.as_ref().and_then(|gpu| gpu.take_failure()) {
-                return Err(MeasureError::gpu(&states[position], error.into()));
-            }
+            self.bench.gpu_worked(&states[position].case.id)?;
         }
         Ok(())
     }
 
     /// One scenario of one instance. Takes the candidate away from `sides` when it is of no further use.
-    fn scenario(
+    pub(crate) fn scenario(
         &mut self,
         index: usize,
         state: &mut ScenarioState,
@@ -586,15 +524,16 @@ fn with_pending(finding: Finding, answer: &kernelseek_device::client::Answer) ->
 
 /// What makes a pair worth measuring again, in words.
 fn disturbed(seed: &Returned, candidate: &Returned, measured: &Pair) -> Option<String> {
-    // A GPU does not care who has the host's core, and its own clock moves.
-    if measured.gpu.is_some() {
+    if let Some(gpu) = measured.gpu {
         let gap = clock_gap(measured);
-        return (gap > CLOCK_GAP).then(|| format!("the GPU's clock moved by {:.1} %", 100.0 * gap));
+        if gap > CLOCK_GAP {
+            return Some(format!("the GPU's clock moved by {:.1} %", 100.0 * gap));
+        }
+        // Behind a gate on the stream nobody cares who has the host's core.
+        if gpu.held() {
+            return None;
+        }
     }
     let share = disturbance(seed, candidate);
     (share > DISTURBED).then(|| format!("another process took {:.0} % of a request", 100.0 * share))
-}
-
-pub(crate) fn seed_error(state: &ScenarioState, doing: &'static str, source: DeviceError) -> MeasureError {
-    MeasureError::Seed { scenario: state.case.id.clone(), doing, source }
 }

@@ -93,6 +93,7 @@ fn gpu_side(returned: &Returned) -> GpuSide {
         wall_ns: nanos(answer.wall),
         stream_ns: answer.stream_wall.map_or(0.0, nanos),
         span_ns: answer.span.map_or(0.0, nanos),
+        device_ns: nanos(answer.inner.iter().sum()),
         host_ns: nanos(answer.host.iter().sum()),
         sm_mhz: returned.look.map_or(0.0, |look| look.sm_mhz),
     }

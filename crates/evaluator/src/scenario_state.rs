@@ -45,6 +45,9 @@ pub struct GpuSide {
     pub stream_ns: f64,
     /// From before the first call to after the last, by the device's clock, nanoseconds.
     pub span_ns: f64,
+    /// The calls alone, without what lies between them, by the device's clock, nanoseconds.
+    #[serde(default)]
+    pub device_ns: f64,
     /// What the host took to make the calls, nanoseconds, by the worker's clock.
     pub host_ns: f64,
     /// Clock of the multiprocessors right after the request, MHz; 0 where it was not taken.
@@ -58,6 +61,14 @@ pub struct GpuPair {
     pub seed: GpuSide,
     /// The candidate's.
     pub candidate: GpuSide,
+}
+
+impl GpuPair {
+    /// Whether both requests were held at a gate on their stream.
+    #[must_use]
+    pub fn held(&self) -> bool {
+        self.seed.stream_ns > 0.0 && self.candidate.stream_ns > 0.0
+    }
 }
 
 /// What one worker instance of each side contributed.

@@ -1,7 +1,7 @@
 //! Everything an evaluation stands on, prepared: the problem, the toolchain, the builds, the bench.
 
 use crate::bench::{Artifact, Bench};
-use crate::event::{Event, Side, Sink};
+use crate::event::{Side, Sink};
 use crate::gpu_hold::{GpuError, GpuHold};
 use crate::kernel_files;
 use crate::measure::MeasureError;
@@ -11,8 +11,7 @@ use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::problem::{Language, Target};
-use kernelseek_device::peaks::Peaks;
-use kernelseek_device::topology::{CpuIdentity, Division, allowed_cpus};
+use kernelseek_device::topology::{Division, allowed_cpus};
 use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
 use kernelseek_toolchain::{Build, BuildError, Recipe, SearchPlaces, Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
@@ -58,6 +57,9 @@ pub enum SessionError {
     /// There is no usable GPU.
     #[error("the problem's target is `cuda`, and no GPU can be used")]
     Gpu(#[source] Box<GpuError>),
+    /// What was asked to be timed is nothing here.
+    #[error("{0}")]
+    Timing(&'static str),
     /// Held-out scenarios cannot be drawn.
     #[error("held-out scenarios cannot be drawn: {0}")]
     HeldOut(String),
@@ -83,13 +85,21 @@ impl SessionError {
     pub fn advice(&self) -> (Fault, Option<String>) {
         match self {
             Self::Problem(_) | Self::HeldOut(_) => (Fault::Input, None),
+            Self::Timing(_) => {
+                (Fault::Input, Some("leave `--column` or `--mode` out, or name another".into()))
+            }
             Self::Toolchain(error) => (Fault::Toolchain, error.hint().map(str::to_owned)),
             Self::Build { source, .. } | Self::CandidateBuild(source) => match source {
-                BuildError::Unsupported { language, .. } => (Fault::Input, Some(language_advice(language).into())),
-                BuildError::NoArch { .. } | BuildError::Arch(_) => {
-                    (Fault::Input, Some("name the GPU's architecture, for example sm_90a for an H100 or H200".into()))
+                BuildError::Unsupported { language, .. } => {
+                    (Fault::Input, Some(language_advice(language).into()))
                 }
-                BuildError::Flag { .. } => (Fault::Input, Some("remove it from [build] in problem.toml".into())),
+                BuildError::NoArch { .. } | BuildError::Arch(_) => (
+                    Fault::Input,
+                    Some("name the GPU's architecture, for example sm_90a for an H100 or H200".into()),
+                ),
+                BuildError::Flag { .. } => {
+                    (Fault::Input, Some("remove it from [build] in problem.toml".into()))
+                }
                 BuildError::Character { .. } => (Fault::Input, Some("move or rename it".into())),
                 BuildError::Toolchain(error) if error.hint().is_some() => {
                     (Fault::Toolchain, error.hint().map(str::to_owned))
@@ -104,10 +114,7 @@ impl SessionError {
             Self::NoPython => {
                 (Fault::Toolchain, Some("install Python 3, or name it with KERNELSEEK_PYTHON".into()))
             }
-            Self::Calibration(_) => (
-                Fault::Harness,
-                Some("seed and reference disagree: one of them is wrong, or the inputs (`stress`, `extreme`) go where neither is defined".into()),
-            ),
+            Self::Calibration(error) => (Fault::Harness, error.next_in_calibration().map(Into::into)),
         }
     }
 }
@@ -145,6 +152,9 @@ impl Session {
         toolchain: Option<Toolchain>,
     ) -> Result<Self, SessionError> {
         let files = ProblemFiles::load(folder, settings.set.as_deref())?;
+        if let Some(why) = settings.nothing_to_time(files.problem.target) {
+            return Err(SessionError::Timing(why));
+        }
         let toolchain = match toolchain {
             Some(found) => found,
             None => kernelseek_toolchain::discover(&SearchPlaces {
@@ -495,46 +505,6 @@ impl Session {
             namespaces: self.settings.namespaces,
             lockdown: self.settings.lockdown,
         })
-    }
-
-    /// The machine's peaks: measured once and kept with the machine's identity.
-    pub fn peaks(&self, sink: &mut dyn Sink) -> Peaks {
-        match self.kept_peaks() {
-            Some(peaks) => peaks,
-            None => self.measure_peaks(sink),
-        }
-    }
-
-    /// Measures the peaks again and keeps the higher of old and new: a machine that was busy the first time must not
-    /// condemn honest candidates for ever.
-    pub fn measure_peaks(&self, sink: &mut dyn Sink) -> Peaks {
-        sink.on(&Event::MeasuringPeaks);
-        let mut peaks = match &self.gpu {
-            Some(hold) => kernelseek_device::cuda::peaks::of(hold.gpu()),
-            None => Peaks::measure(),
-        };
-        if let Some(kept) = self.kept_peaks() {
-            peaks = peaks.higher(&kept);
-        }
-        if let Ok(text) = serde_json::to_vec_pretty(&peaks) {
-            // A file that cannot be kept only costs the measurement again.
-            let _ = std::fs::write(self.peaks_file(), text);
-        }
-        peaks
-    }
-
-    fn kept_peaks(&self) -> Option<Peaks> {
-        serde_json::from_slice(&std::fs::read(self.peaks_file()).ok()?).ok()
-    }
-
-    fn peaks_file(&self) -> PathBuf {
-        let identity = match self.gpu_identity() {
-            Some(gpu) => serde_json::to_string(&gpu),
-            None => serde_json::to_string(&CpuIdentity::read()),
-        }
-        .unwrap_or_default();
-        let key = blake3::hash(identity.as_bytes()).to_hex();
-        self.settings.state_dir.join(format!("peaks-{}.json", &key.as_str()[..16]))
     }
 
     /// Whether the candidate's sources changed while they were being evaluated.

@@ -125,6 +125,20 @@ impl Effort {
         }
     }
 
+    /// This effort where calls run on a GPU, if it is a tier's, or a multiple of its pairs at another confidence, as for a
+    /// second look; `None` if somebody chose it otherwise.
+    fn moved_to_gpu(self) -> Option<Self> {
+        [Tier::Default, Tier::Full, Tier::Quick].into_iter().find_map(|tier| {
+            let usual = Self::of(tier);
+            let times = self.pairs / usual.pairs;
+            let same = Self { pairs: usual.pairs, confidence: usual.confidence, ..self } == usual;
+            (same && times > 0 && self.pairs == times * usual.pairs).then(|| {
+                let moved = Self::on_gpu(tier);
+                Self { pairs: times * moved.pairs, confidence: self.confidence, ..moved }
+            })
+        })
+    }
+
     /// The effort of a tier.
     #[must_use]
     pub const fn of(tier: Tier) -> Self {
@@ -199,12 +213,39 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The same with the tier's effort for this target, unless the caller knew better.
+    /// The same with a tier's effort for this target, unless the caller knew better.
     #[must_use]
     pub fn for_target(&self, target: Target) -> Self {
-        let usual = self.effort == Effort::of(self.tier);
-        let effort = if usual && target == Target::Cuda { Effort::on_gpu(self.tier) } else { self.effort };
+        let effort = match target {
+            Target::Cpu => self.effort,
+            Target::Cuda => self.effort.moved_to_gpu().unwrap_or(self.effort),
+        };
         Self { effort, ..self.clone() }
+    }
+
+    /// Why mode and column together are nothing that can be timed on this target.
+    pub(crate) const fn nothing_to_time(&self, target: Target) -> Option<&'static str> {
+        match (target, self.mode, self.column) {
+            (Target::Cpu, Mode::Stream, _) => {
+                Some("a stream of calls is something on a GPU; this problem's target is cpu")
+            }
+            (Target::Cpu, _, Column::Call | Column::Graph) => Some(
+                "columns are something on a GPU; this problem's target is cpu, where the whole call is timed",
+            ),
+            (Target::Cuda, Mode::Stream, Column::Call) => Some(
+                "calls that are waited for one by one make no stream: its columns are `device` and `graph`",
+            ),
+            _ => None,
+        }
+    }
+
+    /// What was timed, for records: the mode, and the column where it is not the one that counts.
+    #[must_use]
+    pub fn mode_and_column(&self) -> String {
+        match self.column {
+            Column::Device => self.mode.as_str().to_owned(),
+            other => format!("{} {}", self.mode.as_str(), other.as_str()),
+        }
     }
 
     /// Folder of the build cache.
@@ -221,5 +262,23 @@ impl Settings {
     #[must_use]
     pub fn headers(&self) -> PathBuf {
         self.state_dir.join("headers")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tiers_effort_moves_to_a_gpu_and_somebodys_own_does_not() {
+        for tier in [Tier::Quick, Tier::Default, Tier::Full] {
+            assert_eq!(Effort::of(tier).moved_to_gpu(), Some(Effort::on_gpu(tier)));
+            let again = Effort { pairs: 3 * Effort::of(tier).pairs, confidence: 0.999, ..Effort::of(tier) };
+            let moved = again.moved_to_gpu();
+            let usual = Effort::on_gpu(tier);
+            assert_eq!(moved, Some(Effort { pairs: 3 * usual.pairs, confidence: 0.999, ..usual }));
+            assert_eq!(Effort { instances: 11, ..Effort::of(tier) }.moved_to_gpu(), None);
+        }
+        assert_eq!(Effort { pairs: 1, ..Effort::of(Tier::Default) }.moved_to_gpu(), None);
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::compare;
 use crate::dice::Dice;
-use crate::measure::{MeasureError, Measurer, seed_error};
+use crate::measure::{MeasureError, Measurer};
+use crate::measure_error::seed_error;
 use crate::outputs::Outputs;
 use crate::request::{self, Sent};
 use crate::scenario_state::ScenarioState;

@@ -1,14 +1,21 @@
 //! The two sides of an instance: their processes started, and given up.
 
 use crate::bench::Started;
+use crate::dice::Dice;
+use crate::event::Sink;
 use crate::fault;
-use crate::measure::{MeasureError, Measurer, seed_error};
+use crate::measure::{MeasureError, Measurer};
+use crate::measure_error::seed_error;
+use crate::oracle::OracleError;
 use crate::scenario_state::ScenarioState;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::client::{DeviceError, Worker};
 
 /// Device memory that a worker's context takes, about.
 const CONTEXT_BYTES: usize = 700 << 20;
+
+/// The driver's number for a device without memory left.
+const OUT_OF_MEMORY: u32 = 2;
 
 /// Both sides of one instance.
 pub(crate) struct Sides {
@@ -19,37 +26,90 @@ pub(crate) struct Sides {
 /// Both sides of an instance to come: started, and not loaded.
 pub(crate) type Ahead = (Started, Started);
 
-impl Measurer<'_> {
-    /// Whether the candidate took the device's memory from under the supervisor, which is then the candidate's failure. Any
-    /// other failure of the supervisor's own work stays in `measured`'s place: nothing that was concluded from it may stand.
-    pub(crate) fn starved(&self, state: &mut ScenarioState, measured: &Result<(), MeasureError>) -> bool {
-        let Some(gpu) = &self.bench.gpu else { return false };
-        let kept = gpu.take_failure();
-        let error = match (&kept, measured) {
-            (Some(error), _) => error,
-            (None, Err(MeasureError::Gpu { source, .. })) => match source.as_ref() {
-                DeviceError::Supervisor(error) => error,
-                _ => return false,
-            },
-            (None, Err(MeasureError::Seed { source: DeviceError::Supervisor(error), .. })) => error,
-            _ => return false,
-        };
-        let free = gpu.context().free_memory().map_or(0, |(free, _)| free);
-        if !error.is_out_of_memory() {
-            // Told by whoever looks next.
-            gpu.guard(Err::<(), _>(error.clone()), ());
-            return false;
+/// Whether an error of the seed, the reference or the supervisor may come of too little memory on the device. A kernel that
+/// gets none may answer with any status.
+fn wants_memory(error: &MeasureError) -> bool {
+    let of_device = |error: &DeviceError| match error {
+        DeviceError::Supervisor(error) => error.is_out_of_memory(),
+        DeviceError::Gpu { code, .. } => *code == OUT_OF_MEMORY,
+        DeviceError::Refused(text) => text.contains("out of memory"),
+        _ => false,
+    };
+    match error {
+        MeasureError::Gpu { source, .. } => of_device(source),
+        MeasureError::Seed { source, .. }
+        | MeasureError::Oracle(OracleError::Seed { source, .. } | OracleError::Reference { source, .. }) => {
+            of_device(source)
         }
-        state.find(
-            Finding::new(
-                "correct.device-memory",
-                Severity::Fail,
-                "the candidate leaves no memory on the device",
-            )
-            .with_evidence(format!("{} MiB free", free >> 20))
-            .with_next("free what a call allocates, and take scratch memory through `NAME_workspace`"),
-        );
-        true
+        MeasureError::SeedStatus { .. } | MeasureError::Oracle(OracleError::Status { .. }) => true,
+        _ => false,
+    }
+}
+
+impl Measurer<'_> {
+    /// Decides about a scenario that ended for want of memory on the device. If the same scenario works with the seed in the
+    /// candidate's place, the candidate took what was missing, and fails for it: `None`, and both processes are given up,
+    /// since what the seed's went through is not known. Otherwise `measured` stands, and `sides` with it.
+    ///
+    /// # Errors
+    /// That of `measured`, and what the trial itself ends in.
+    pub(crate) fn starved(
+        &mut self,
+        state: &mut ScenarioState,
+        measured: Result<(), MeasureError>,
+        sides: Sides,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Sides>, MeasureError> {
+        let Some(gpu) = self.bench.gpu.clone() else { return measured.map(|()| Some(sides)) };
+        let kept = gpu.take_failure();
+        let why = match (&kept, &measured) {
+            (Some(error), _) if error.is_out_of_memory() => Some(error.to_string()),
+            (None, Err(error)) if wants_memory(error) => Some(fault::chain(error)),
+            _ => None,
+        };
+        if let Some(why) = why {
+            drop(sides);
+            if self.seed_alone_works(state, sink) {
+                state.find(
+                    Finding::new(
+                        "correct.device-memory",
+                        Severity::Fail,
+                        "the candidate leaves too little memory on the device",
+                    )
+                    .with_evidence(why)
+                    .with_evidence("with the seed in its place there is enough".to_owned())
+                    .with_next(
+                        "free what a call allocates, and take scratch memory through `NAME_workspace`",
+                    ),
+                );
+                return Ok(None);
+            }
+            measured?;
+            return Err(MeasureError::gpu(state, kept.map_or(DeviceError::Synchronises, Into::into)));
+        }
+        // Told by whoever looks next.
+        if let Some(error) = kept {
+            gpu.guard(Err::<(), _>(error), ());
+        }
+        measured.map(|()| Some(sides))
+    }
+
+    /// Whether the scenario can be measured with the seed in the candidate's place.
+    fn seed_alone_works(&mut self, state: &ScenarioState, sink: &mut dyn Sink) -> bool {
+        let mut alone = ScenarioState::new(state.case.clone());
+        alone.column = state.column;
+        let candidate = std::mem::replace(&mut self.candidate, self.bench.seed.clone());
+        let ahead = std::mem::take(&mut self.ahead);
+        let mut dice = Dice::new(&self.settings.secret, &format!("{}/alone/{}", self.label, state.case.id));
+        // Not the first instance: what is kept of the reference's answers is not made again.
+        let outcome = self.spawn_both(&mut alone).and_then(|mut both| {
+            let outcome = self.scenario(1, &mut alone, &mut both, &mut dice, sink);
+            outcome.map(|()| both.candidate.is_some())
+        });
+        self.candidate = candidate;
+        self.ahead = ahead;
+        let failed = self.bench.gpu.as_ref().and_then(|gpu| gpu.take_failure());
+        matches!(outcome, Ok(true)) && failed.is_none() && !alone.is_dead()
     }
 
     /// Starts the processes of `instances` instances at once where calls run on a GPU, and before anything is timed: a driver

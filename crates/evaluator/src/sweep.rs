@@ -124,6 +124,8 @@ pub fn sweep(
         say(&format!("compiling {} assignments", kernels.len()));
         session.build_ahead(&copied, &kernels)?;
     }
+    // It holds the GPU, which each evaluation takes for itself.
+    drop(session);
     let mut bench = Direct { problem, candidate: &copied, settings: &settings, sink, say, cases: &cases };
     let mut files = Beside {
         kernel: scratch.path().join(kernel_path.file_name().map(PathBuf::from).unwrap_or_default()),

@@ -5,7 +5,7 @@
 //! besides its calls (the device changes over to the worker), which the seed's requests show: what the candidate's wall has
 //! beyond its events may not exceed what the seed's has.
 
-use crate::scenario_state::{GpuSide, Pair, ScenarioState};
+use crate::scenario_state::{GpuPair, GpuSide, Pair, ScenarioState};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_numerics::stats;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub fn agreement(pairs: &[Pair]) -> Option<Agreement> {
     let mut events = Vec::new();
     let mut walls = Vec::new();
     for pair in pairs {
-        let Some(gpu) = pair.gpu.filter(|g| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0) else {
+        let Some(gpu) = pair.gpu.filter(GpuPair::held) else {
             continue;
         };
         let n = f64::from(pair.n.max(1));
@@ -73,7 +73,7 @@ fn beside_the_stream(pairs: &[Pair]) -> Option<Finding> {
     let beyond: Vec<f64> = pairs
         .iter()
         .filter_map(|p| p.gpu)
-        .filter(|g| g.seed.stream_ns > 0.0 && g.candidate.stream_ns > 0.0)
+        .filter(GpuPair::held)
         .map(|g| after(&g.candidate) - after(&g.seed))
         .collect();
     let median = stats::median(&beyond)?;

@@ -50,7 +50,7 @@ fn stored(instance: Instance) -> Stored {
 fn row(pair: &Pair) -> Option<[i64; 8]> {
     let gpu = pair.gpu?;
     let whole = |x: f64| x.round() as i64;
-    let gated = gpu.seed.stream_ns > 0.0 && gpu.candidate.stream_ns > 0.0;
+    let gated = gpu.held();
     let wall = |side: GpuSide| if gated { whole(side.wall_ns) } else { 0 };
     let row = [
         i64::from(pair.n),

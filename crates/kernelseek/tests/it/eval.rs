@@ -255,3 +255,13 @@ fn a_precision_model_counts_on_every_content() {
     assert_eq!(off["word"], "FAIL", "{off:#}");
     assert!(has(&off, "correct.reference"), "{off:#}");
 }
+
+#[test]
+fn what_only_a_gpu_has_is_refused() {
+    let c = context("rowscale");
+    for args in [["--column", "graph"], ["--column", "call"], ["--mode", "stream"]] {
+        let ran = c.run(&[&["eval", "seed.c", "--quick"][..], &args].concat()).unwrap();
+        assert_eq!(ran.code, 3, "{}", ran.snapshot());
+        assert!(ran.stderr.contains("this problem's target is cpu"), "{}", ran.snapshot());
+    }
+}
