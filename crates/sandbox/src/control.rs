@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::SandboxError;
+use crate::stillness::{Standing, Stillness};
 use crate::sys;
 
 /// How long [`Target::stop`] waits for every thread to stand still.
@@ -22,6 +24,7 @@ const EAGER: Duration = Duration::from_micros(200);
 pub struct Target {
     pid: libc::pid_t,
     descriptor: Option<OwnedFd>,
+    stillness: Mutex<Stillness>,
 }
 
 impl Target {
@@ -36,7 +39,7 @@ impl Target {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(SandboxError::Gone(pid)),
             Err(_) => None,
         };
-        let target = Self { pid: id, descriptor };
+        let target = Self { pid: id, descriptor, stillness: Mutex::default() };
         if target.is_alive() { Ok(target) } else { Err(SandboxError::Gone(pid)) }
     }
 
@@ -111,17 +114,21 @@ impl Target {
     }
 
     fn stands_still(&self) -> Result<bool, SandboxError> {
-        match state(&format!("/proc/{}/stat", self.pid)) {
-            Some('T' | 't') => {}
-            Some('Z' | 'X') | None => return Err(self.gone()),
-            Some(_) => return Ok(false),
+        // Nothing panics while it is held; if it did, what is kept would be no less true.
+        let mut stillness = self.stillness.lock().unwrap_or_else(PoisonError::into_inner);
+        match stillness.of(self.pid, self.pid()) {
+            Standing::Stopped => {}
+            Standing::Gone => return Err(self.gone()),
+            Standing::Runs => return Ok(false),
         }
+        // Listed only now: once one thread is stopped by it, the signal is before everything that another could start.
         let threads = self.threads()?;
-        let still = threads.iter().filter(|thread| **thread != self.pid()).all(|thread| {
+        stillness.keep(&threads);
+        let still = threads
+            .iter()
+            .filter(|thread| **thread != self.pid())
             // A thread that vanished between the two looks runs no more.
-            state(&format!("/proc/{}/task/{thread}/stat", self.pid))
-                .is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
-        });
+            .all(|thread| stillness.of(self.pid, *thread) != Standing::Runs);
         if self.is_alive() { Ok(still) } else { Err(self.gone()) }
     }
 

@@ -34,6 +34,7 @@ pub mod programs;
 mod reaper;
 pub mod report;
 mod seccomp;
+mod stillness;
 mod sys;
 mod syscalls;
 mod trespass;
