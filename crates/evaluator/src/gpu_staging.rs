@@ -40,37 +40,36 @@ impl GpuStaged {
         Self { constants: other.map(|o| o.steps.clone()), ..self }
     }
 
-    /// Writes one slot: poison where the call writes, then the inputs. Constant storages are left alone.
+    /// Writes slots, each from what is staged for it and its poison: the poison of all of them in one go, where the calls write,
+    /// then the inputs. Constant storages are left alone.
     ///
     /// # Errors
     /// What the driver says.
     pub fn load(
-        &self,
+        all: &[(&Self, u64, usize)],
         case: &Case,
         kinds: &StorageKinds,
-        poison: u64,
         arena: &GpuArena,
-        slot: usize,
     ) -> Result<()> {
         let (gpu, constant) = (arena.gpu(), &arena.layout().constant);
-        let poisoned: Vec<Range> = case
-            .storages
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| kinds.poisoned[*index])
-            .map(|(index, storage)| range(arena, slot, index, poison, storage.dtype))
-            .collect();
+        let mut poisoned: Vec<Range> = Vec::new();
+        for &(_, poison, slot) in all {
+            let written = case.storages.iter().enumerate().filter(|(index, _)| kinds.poisoned[*index]);
+            poisoned.extend(written.map(|(index, storage)| range(arena, slot, index, poison, storage.dtype)));
+        }
         if !poisoned.is_empty() {
             gpu.helpers().poison(&poisoned, gpu.stream())?;
         }
-        let storages = addresses(arena, slot, case);
         let is_constant = |storage: usize| constant.get(storage).copied().unwrap_or(false);
-        for step in self.steps.iter().filter(|step| !is_constant(step.storage)) {
-            gpu.helpers().fill(std::slice::from_ref(step), &storages, gpu.stream())?;
-        }
-        if !self.mutations.is_empty() {
-            let changed = gpu.block(8 * self.mutations.len())?;
-            gpu.helpers().mutate(&self.mutations, &storages, changed.address(), gpu.stream())?;
+        for &(staged, _, slot) in all {
+            let storages = addresses(arena, slot, case);
+            for step in staged.steps.iter().filter(|step| !is_constant(step.storage)) {
+                gpu.helpers().fill(std::slice::from_ref(step), &storages, gpu.stream())?;
+            }
+            if !staged.mutations.is_empty() {
+                let changed = gpu.block(8 * staged.mutations.len())?;
+                gpu.helpers().mutate(&staged.mutations, &storages, changed.address(), gpu.stream())?;
+            }
         }
         Ok(())
     }

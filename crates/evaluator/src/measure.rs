@@ -14,7 +14,8 @@ use crate::oracle::Oracle;
 use crate::outputs::Outputs;
 use crate::request::{self, Returned, Sent, Sweeper};
 use crate::requests::{
-    clock_gap, disturbance, median_ratio, pair_times, pool_size, references_in, status_finding,
+    calls, clock_gap, disturbance, in_cache, median_ratio, pair_times, pool_size, references_in,
+    status_finding,
 };
 use crate::scenario_state::{Instance, Pair, ScenarioState};
 use crate::settings::{Column, Mode, Settings};
@@ -103,6 +104,9 @@ impl Measurer<'_> {
             sides = Some(pair);
             self.bench.gpu_worked(&states[position].case.id)?;
         }
+        if let Some(sides) = sides {
+            sides.end();
+        }
         Ok(())
     }
 
@@ -153,7 +157,11 @@ impl Measurer<'_> {
             .into_iter()
             .map(|p| p as usize)
             .collect();
-        let mut most = pool.min(2);
+        // What is to be found in the shared cache must fit there, all slots of a request together.
+        let warm = gpu.as_ref().filter(|_| self.mode == Mode::Warm);
+        let widest =
+            warm.map_or(pool, |gpu| in_cache(gpu.identity().l2_bytes, state.case.slot_bytes(), pool));
+        let mut most = widest.min(2);
         let mut alive = true;
         let mut pairs_done = 0;
         let mut attempts = 0;
@@ -173,7 +181,7 @@ impl Measurer<'_> {
                     break;
                 }
             }
-            let n = if pairs_done == 0 { most } else { 1 + dice.below(most) };
+            let n = if pairs_done == 0 { most } else { calls(most, gpu.is_some(), |n| dice.below(n)) };
             let slots = dice.distinct(n, pool);
             let staged = &mut pool_staged[..n];
             self.stage(state, staged, &slots, &mut last_drawn, &constants, dice)?;
@@ -223,13 +231,13 @@ impl Measurer<'_> {
                 instance.candidate_first_ns = measured.candidate_ns / n as f64;
                 // From here on the number of slots follows the seed's time, never the candidate's.
                 let affordable = effort.request_budget.as_nanos() as f64 / instance.seed_first_ns.max(1.0);
-                most = (affordable as usize).clamp(1, pool);
+                most = (affordable as usize).clamp(1, widest);
             } else if state.declined == 0 {
                 instance.pairs.push(measured);
             }
             pairs_done += 1;
         }
-        if alive && !state.is_dead() {
+        if alive && !state.is_dead() && self.probes_idleness(index, state) {
             match candidate.idle_probe(IDLE_WINDOW) {
                 Ok(used) => {
                     state.idle.0 += used.as_secs_f64();
@@ -248,6 +256,16 @@ impl Measurer<'_> {
             sides.candidate = Some(candidate);
         }
         Ok(())
+    }
+
+    /// Whether the candidate is watched without a request after this scenario. On a GPU, where instances are many and requests
+    /// short, that is so in one of them, and nobody knows in which.
+    fn probes_idleness(&self, index: usize, state: &ScenarioState) -> bool {
+        let drawn = || {
+            let label = format!("{}/idle/{}", self.label, state.case.id);
+            Dice::new(&self.settings.secret, &label).below(self.settings.effort.instances.max(1))
+        };
+        self.bench.gpu.is_none() || drawn() == index
     }
 
     /// Goes over to the `call` column, and forgets what was timed in the other.

@@ -108,9 +108,7 @@ pub fn send(worker: &mut Worker, sent: &Sent<'_>, sweeper: &mut Sweeper) -> Resu
     let mut deferred = Vec::new();
     let mut digests: Option<Vec<Vec<Digest>>> = None;
     let load = |arena: &mut Arena| {
-        for (staged, &slot) in staged.iter().zip(slots) {
-            staged.load(case, kinds, arena, slot as usize)?;
-        }
+        Staged::load(staged, slots, case, kinds, arena)?;
         match arena {
             Arena::Host(arena) => {
                 if mode == Mode::Cold {

@@ -18,6 +18,19 @@ pub(crate) fn pool_size(slot_bytes: usize, max: usize, gpu_memory: Option<usize>
     (bytes / slot_bytes.max(1)).clamp(2, max.max(2))
 }
 
+/// Slots of a pool of `pool` that fit into half of a cache together: the other half is what the calls themselves need.
+pub(crate) fn in_cache(cache_bytes: usize, slot_bytes: usize, pool: usize) -> usize {
+    (cache_bytes / 2 / slot_bytes.max(1)).clamp(1, pool.max(1))
+}
+
+/// Calls of one request, drawn with `below` (a number below the one given): nobody knows beforehand how many. On a GPU at
+/// least half of what a request may hold: a ratio's noise there is that of single calls, and what surrounds a request costs
+/// more than they do.
+pub(crate) fn calls(most: usize, on_gpu: bool, below: impl FnOnce(usize) -> usize) -> usize {
+    let least = if on_gpu { 1 + most / 2 } else { 1 }.min(most.max(1));
+    least + below(most.max(1) + 1 - least)
+}
+
 /// How many of an instance's requests carry a content that the reference computes.
 pub(crate) fn references_in(index: usize, instances: usize, total: usize) -> usize {
     (index + 1) * total / instances - index * total / instances
@@ -130,6 +143,30 @@ mod tests {
         assert_eq!(pool_size(0, 8, None), 8);
         assert_eq!(pool_size(256 << 20, 16, Some(140 << 30)), 12);
         assert_eq!(pool_size(256 << 20, 16, Some(8 << 30)), 4);
+    }
+
+    #[test]
+    fn what_shall_be_warm_fits_the_cache() {
+        assert_eq!(in_cache(50 << 20, 1 << 20, 16), 16);
+        assert_eq!(in_cache(50 << 20, 5 << 20, 16), 5);
+        assert_eq!(in_cache(50 << 20, 64 << 20, 16), 1);
+        assert_eq!((in_cache(0, 0, 0), in_cache(1 << 20, 0, 2)), (1, 2));
+    }
+
+    #[test]
+    fn a_request_holds_what_it_may_and_on_a_gpu_at_least_half() {
+        for most in 0..=33 {
+            for (on_gpu, least) in [(false, 1), (true, (1 + most / 2).min(most.max(1)))] {
+                let mut choices = 0;
+                let fewest = calls(most, on_gpu, |n| {
+                    choices = n;
+                    0
+                });
+                assert_eq!(fewest, least, "{most} {on_gpu}");
+                assert_eq!(calls(most, on_gpu, |n| n - 1), most.max(1), "{most} {on_gpu}");
+                assert_eq!(choices, most.max(1) + 1 - least);
+            }
+        }
     }
 
     #[test]

@@ -113,15 +113,15 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// The effort of a tier where calls run on a GPU: events are so fine there that what is left is how instances differ, so
-    /// there are more of them.
+    /// The effort of a tier where calls run on a GPU. Instances differ little there beyond what single calls scatter, and each
+    /// costs two starts of a driver: a few more of them than on the CPU, and long requests (`requests::calls`).
     #[must_use]
     pub const fn on_gpu(tier: Tier) -> Self {
         let base = Self::of(tier);
         match tier {
             Tier::Quick => base,
-            Tier::Default => Self { instances: 8, pairs: 7, ..base },
-            Tier::Full => Self { instances: 8, pairs: 10, ..base },
+            Tier::Default => Self { instances: 6, pairs: 6, ..base },
+            Tier::Full => Self { instances: 8, pairs: 8, ..base },
         }
     }
 

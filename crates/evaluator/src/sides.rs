@@ -23,6 +23,15 @@ pub(crate) struct Sides {
     pub(crate) candidate: Option<Worker>,
 }
 
+impl Sides {
+    /// Ends both processes at once: a driver takes its time, and two need no longer than one.
+    pub(crate) fn end(self) {
+        for worker in std::iter::once(&self.seed).chain(&self.candidate) {
+            worker.dismiss();
+        }
+    }
+}
+
 /// Both sides of an instance to come: started, and not loaded.
 pub(crate) type Ahead = (Started, Started);
 

@@ -124,26 +124,31 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes the content into `slot` of an arena. Constant storages are left alone: [`Constants::load`] writes them.
+    /// Writes the contents into their slots of an arena. Constant storages are left alone: [`Constants::load`] writes them.
     ///
     /// # Errors
     /// When the GPU fails.
     pub fn load(
-        &self,
+        all: &[Self],
+        slots: &[u32],
         case: &Case,
         kinds: &StorageKinds,
         arena: &mut Arena,
-        slot: usize,
     ) -> Result<(), DeviceError> {
+        let each = all.iter().zip(slots).map(|(staged, &slot)| (staged, slot as usize));
         match arena {
             Arena::Host(arena) => {
                 let constant = arena.layout().constant.clone();
-                self.copy_into(arena, slot, |index| !constant.get(index).copied().unwrap_or(false));
+                for (staged, slot) in each {
+                    staged.copy_into(arena, slot, |index| !constant.get(index).copied().unwrap_or(false));
+                }
                 Ok(())
             }
             Arena::Gpu(arena) => {
-                let Some(staged) = &self.gpu else { return Ok(()) };
-                Ok(staged.load(case, kinds, self.poison, arena, slot)?)
+                let drawn: Vec<_> = each
+                    .filter_map(|(staged, slot)| Some((staged.gpu.as_ref()?, staged.poison, slot)))
+                    .collect();
+                Ok(GpuStaged::load(&drawn, case, kinds, arena)?)
             }
         }
     }
@@ -160,7 +165,7 @@ impl Staged {
             }
             Arena::Gpu(arena) => {
                 let Some(staged) = &self.gpu else { return Ok(()) };
-                staged.load(case, kinds, self.poison, arena, 0)?;
+                GpuStaged::load(&[(staged, self.poison, 0)], case, kinds, arena)?;
                 Ok(staged.load_constants(case, arena)?)
             }
         }

@@ -94,7 +94,23 @@ impl Target {
     /// # Errors
     /// [`SandboxError::Gone`]; [`SandboxError::NotStopped`] if a thread still runs after the limit.
     pub fn stop(&self) -> Result<(), SandboxError> {
-        self.signal(libc::SIGSTOP)?;
+        self.ask_to_stop()?;
+        self.await_stop()
+    }
+
+    /// Sends what stops the process and waits for nothing: [`Self::await_stop`] does, once there is nothing better to do.
+    ///
+    /// # Errors
+    /// [`SandboxError::Gone`].
+    pub fn ask_to_stop(&self) -> Result<(), SandboxError> {
+        self.signal(libc::SIGSTOP)
+    }
+
+    /// Waits until each thread of the process stands still, at most [`STOP_LIMIT`].
+    ///
+    /// # Errors
+    /// As [`Self::stop`].
+    pub fn await_stop(&self) -> Result<(), SandboxError> {
         let started = Instant::now();
         loop {
             if self.stands_still()? {

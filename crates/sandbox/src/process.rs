@@ -237,6 +237,15 @@ impl Process {
         Ok(status)
     }
 
+    /// Kills it and everything that it started, and waits for nothing: several end sooner at once than one after the other.
+    /// Dropping it waits.
+    pub fn dismiss(&self) {
+        if self.ended.is_none() {
+            // Whoever waits for it kills it again.
+            let _ = control::kill_tree(self.leader());
+        }
+    }
+
     /// What it has printed so far: (standard output, standard error).
     #[must_use]
     pub fn output(&self) -> (BoundedCapture, BoundedCapture) {

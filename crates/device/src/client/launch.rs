@@ -126,6 +126,15 @@ impl Process {
         let printed = self.output().iter().map(|stream| stream.total_bytes).max().unwrap_or(0);
         (printed > self.flood_limit).then_some(printed)
     }
+    /// Kills it; whoever ends it waits.
+    pub(super) fn dismiss(&self) {
+        self.child.dismiss();
+    }
+    /// Kills it and waits for its end.
+    pub(super) fn end(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.child.kill_tree();
+    }
     /// How the process ended; waits a moment for it, since the socket closes a little before the end can be seen.
     pub(super) fn ending(&mut self) -> Ending {
         let deadline = Instant::now() + Duration::from_millis(500);

@@ -11,8 +11,10 @@ use crate::channel::{Channel, ChannelError};
 use crate::control::Control;
 use crate::cuda::arena::{Exported, GpuArena};
 use crate::cuda::gpu::Gpu;
+use crate::cuda::spent::Chore;
 use crate::layout::ArenaLayout;
 use crate::protocol::{Entry, Gate, Plan, PlanTensor, Reply, Request, Status, VERSION};
+use crate::topology::{pin_process, run_queue_wait};
 use kernelseek_core::case::Case;
 use kernelseek_sandbox::control::Target;
 use kernelseek_sandbox::monitor::{Denial, Monitor};
@@ -81,6 +83,15 @@ pub struct Asked<'a> {
     pub deadline: Duration,
 }
 
+/// Whether a worker's process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Runs,
+    /// Told to stop; its threads may not all have heard of it.
+    Asked,
+    Stopped,
+}
+
 /// A worker process.
 #[derive(Debug)]
 pub struct Worker {
@@ -97,7 +108,7 @@ pub struct Worker {
     arena: Option<Arena>,
     workspace_bytes: usize,
     sequence: u32,
-    halted: bool,
+    standing: Standing,
     spin: bool,
     halts: bool,
 }
@@ -108,6 +119,7 @@ impl Worker {
     /// # Errors
     /// When the process cannot be started or does not report within `deadline`.
     pub fn spawn(launch: &Launch, deadline: Duration) -> Result<Self, DeviceError> {
+        let start = Instant::now();
         let control = Control::new()?;
         let (channel, process) = launch.start(&control)?;
         let mut worker = Self {
@@ -123,7 +135,7 @@ impl Worker {
             arena: None,
             workspace_bytes: 0,
             sequence: 0,
-            halted: false,
+            standing: Standing::Runs,
             spin: launch.spin(),
             halts: launch.halts(),
         };
@@ -132,9 +144,22 @@ impl Worker {
             other => return Err(DeviceError::unexpected("pid", &other)),
         }
         if let Some(cpus) = &launch.cpus {
-            crate::topology::pin_process(worker.target.pid(), cpus);
+            pin_process(worker.target.pid(), cpus);
         }
+        worker.note(Chore::Start, start);
         Ok(worker)
+    }
+
+    /// Notes what the time since `start` went into, where calls run on a GPU.
+    fn note(&self, chore: Chore, start: Instant) {
+        if let Some(gpu) = &self.gpu {
+            gpu.note_chore(chore, start.elapsed());
+        }
+    }
+
+    /// Ends the process without waiting for it: dropping the worker does.
+    pub fn dismiss(&self) {
+        self.process.dismiss();
     }
 
     /// Locks the worker down and loads `artifact`.
@@ -149,6 +174,7 @@ impl Worker {
         allowed_reads: &[std::path::PathBuf],
         deadline: Duration,
     ) -> Result<Offers, DeviceError> {
+        let start = Instant::now();
         let request = Request::Load {
             version: VERSION,
             artifact: artifact.to_owned(),
@@ -166,6 +192,7 @@ impl Worker {
         match self.receive(deadline)? {
             Reply::Loaded { workspace, prepare, model } => {
                 self.offers = Offers { workspace, prepare, model };
+                self.note(Chore::Start, start);
                 self.halt()?;
                 Ok(self.offers)
             }
@@ -180,6 +207,7 @@ impl Worker {
     /// When memory is refused or the worker dies (its workspace function runs here).
     pub fn map(&mut self, case: &Case, slots: usize, deadline: Duration) -> Result<&mut Arena, DeviceError> {
         self.resume()?;
+        let start = Instant::now();
         self.arena = None;
         let arena = match self.gpu.clone() {
             Some(gpu) => {
@@ -201,6 +229,7 @@ impl Worker {
             Reply::Mapped { workspace_bytes } => self.workspace_bytes = workspace_bytes,
             other => return Err(DeviceError::unexpected("mapped", &other)),
         }
+        self.note(Chore::Map, start);
         self.halt()?;
         Ok(self.arena.insert(arena))
     }
@@ -283,7 +312,7 @@ impl Worker {
     /// `load` writes the slots: before the worker hears of the request, or, where the stream is held at the gate, once all
     /// calls have been made, so that nothing that ran ahead of the gate has seen the inputs. The worker is stopped the
     /// moment it says `done`; `at_return` runs then, before the worker can do anything else, and again (with `true`) after it
-    /// had time to settle: a difference between the two is deferred work.
+    /// had time to settle: a difference between the two is deferred work. What the first look has taken is what counts.
     ///
     /// # Errors
     /// When the worker dies, misses the deadline, or answers nonsense.
@@ -304,7 +333,9 @@ impl Worker {
         let mut walls = Walls::default();
         let mut waited = Duration::ZERO;
         if gate != Gate::None {
+            let start = Instant::now();
             self.await_armed(sequence, gate, deadline, &mut load)?;
+            self.note(Chore::Arm, start);
             if gate.is_on_stream()
                 && let Err(error) = self.load_slots(&mut load)
             {
@@ -314,16 +345,23 @@ impl Worker {
                 self.halt()?;
                 return Err(error);
             }
-            let waited_before = crate::topology::run_queue_wait(self.target.pid());
+            // Behind a gate on the stream nobody cares who has the host's core.
+            let queued = |pid| if gate.is_on_stream() { Duration::ZERO } else { run_queue_wait(pid) };
+            let before = queued(self.target.pid());
             walls = self.pass_gate(sequence, deadline)?;
             self.halt()?;
-            waited = crate::topology::run_queue_wait(self.target.pid()).saturating_sub(waited_before);
+            waited = queued(self.target.pid()).saturating_sub(before);
             if let Some(arena) = &self.arena {
                 at_return(arena, false);
             }
             self.resume()?;
         }
-        let mut answer = match self.receive(deadline)? {
+        let start = Instant::now();
+        let reply = self.receive(deadline)?;
+        if gate != Gate::None {
+            self.note(Chore::Answer, start);
+        }
+        let mut answer = match reply {
             Reply::Done { sequence: s, statuses, nanos, host_nanos, span_nanos, pending }
                 if s == sequence && statuses.len() == slots.len() =>
             {
@@ -344,10 +382,13 @@ impl Worker {
         // Said by the worker, shown to people: short and of one line.
         answer.pending =
             answer.pending.map(|text| text.chars().filter(|c| !c.is_control()).take(160).collect());
-        self.halt()?;
+        // On a GPU the second look has the device compare, and the threads of a driver are many: they are stopped meanwhile.
+        let meanwhile = self.gpu.is_some() && gate != Gate::None;
+        if meanwhile { self.ask_to_stop() } else { self.halt() }?;
         if let Some(arena) = &self.arena {
             at_return(arena, true);
         }
+        self.halt()?;
         Ok(answer)
     }
 
@@ -488,23 +529,44 @@ impl Worker {
     }
 
     fn halt(&mut self) -> Result<(), DeviceError> {
-        if self.halts && !self.halted {
-            if let Err(error) = self.target.stop() {
+        self.ask_to_stop()?;
+        if self.standing == Standing::Asked {
+            let start = Instant::now();
+            let stopped = self.target.await_stop();
+            self.note(Chore::Stop, start);
+            stopped.map_err(|error| self.lost(error))?;
+            self.standing = Standing::Stopped;
+        }
+        Ok(())
+    }
+
+    fn ask_to_stop(&mut self) -> Result<(), DeviceError> {
+        if self.halts && self.standing == Standing::Runs {
+            if let Err(error) = self.target.ask_to_stop() {
                 return Err(self.lost(error));
             }
-            self.halted = true;
+            self.standing = Standing::Asked;
         }
         Ok(())
     }
 
     fn resume(&mut self) -> Result<(), DeviceError> {
-        if self.halted {
-            if let Err(error) = self.target.cont() {
-                return Err(self.lost(error));
-            }
-            self.halted = false;
+        if self.standing != Standing::Runs {
+            let start = Instant::now();
+            let gone_on = self.target.cont();
+            self.note(Chore::Stop, start);
+            gone_on.map_err(|error| self.lost(error))?;
+            self.standing = Standing::Runs;
         }
         Ok(())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        self.process.end();
+        self.note(Chore::End, start);
     }
 }
 

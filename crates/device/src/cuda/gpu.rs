@@ -5,6 +5,7 @@ use super::device::Context;
 use super::error::{CudaError, Result};
 use super::helpers::Helpers;
 use super::memory::{Address, DeviceMemory};
+use super::spent::{Chore, Spent};
 use super::stream::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,29 +17,6 @@ const STEPS: u32 = 3;
 /// Smallest block in bytes.
 const LEAST: usize = 512;
 
-/// Where the supervisor's time on a GPU went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spent {
-    /// Waiting for its own work, flushes left out.
-    pub work: Duration,
-    /// Waiting for flushes.
-    pub flush: Duration,
-    /// Requests of workers, each from the opening of its gate until the device was idle.
-    pub requests: Duration,
-}
-
-impl Spent {
-    /// What was spent after `earlier`.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Self {
-        Self {
-            work: self.work.saturating_sub(earlier.work),
-            flush: self.flush.saturating_sub(earlier.flush),
-            requests: self.requests.saturating_sub(earlier.requests),
-        }
-    }
-}
-
 /// The supervisor's hold on one GPU.
 #[derive(Debug)]
 pub struct Gpu {
@@ -48,8 +26,8 @@ pub struct Gpu {
     helpers: Helpers,
     stream: Stream,
     failure: RefCell<Option<CudaError>>,
-    flushed: Cell<Duration>,
-    requests: Cell<Duration>,
+    /// What is noted here; what the stream knows itself is added when somebody asks.
+    spent: Cell<Spent>,
     context: Context,
 }
 
@@ -68,8 +46,7 @@ impl Gpu {
             helpers,
             stream,
             failure: RefCell::default(),
-            flushed: Cell::default(),
-            requests: Cell::default(),
+            spent: Cell::default(),
             context,
         }))
     }
@@ -140,20 +117,32 @@ impl Gpu {
         let start = Instant::now();
         self.flush()?;
         self.stream.synchronize()?;
-        self.flushed.set(self.flushed.get() + start.elapsed());
+        self.note(|spent| spent.flush += start.elapsed());
         Ok(())
     }
 
     /// Notes a request of a worker: from the opening of its gate until the device was idle.
     pub fn note_request(&self, wall: Duration) {
-        self.requests.set(self.requests.get() + wall);
+        self.note(|spent| spent.requests += wall);
+    }
+
+    /// Notes time that went into a chore.
+    pub(crate) fn note_chore(&self, chore: Chore, time: Duration) {
+        self.note(|spent| spent.add(chore, time));
+    }
+
+    fn note(&self, what: impl FnOnce(&mut Spent)) {
+        let mut spent = self.spent.get();
+        what(&mut spent);
+        self.spent.set(spent);
     }
 
     /// Where the time on this GPU went since it was opened.
     #[must_use]
-    pub const fn spent(&self) -> Spent {
-        let flush = self.flushed.get();
-        Spent { work: self.stream.waited().saturating_sub(flush), flush, requests: self.requests.get() }
+    pub fn spent(&self) -> Spent {
+        let mut spent = self.spent.get();
+        spent.work = self.stream.waited().saturating_sub(spent.flush);
+        spent
     }
 
     fn retrying(&self, make: impl Fn() -> Result<DeviceMemory>) -> Result<DeviceMemory> {
@@ -235,17 +224,6 @@ impl Drop for Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_spent_since_is_never_negative() {
-        let of = |work, flush, requests| Spent {
-            work: Duration::from_millis(work),
-            flush: Duration::from_millis(flush),
-            requests: Duration::from_millis(requests),
-        };
-        assert_eq!(of(5, 7, 9).since(of(1, 2, 3)), of(4, 5, 6));
-        assert_eq!(of(1, 1, 1).since(of(2, 0, 1)), of(0, 1, 0));
-    }
 
     #[test]
     fn a_block_is_little_larger_than_asked_and_classes_are_few() {

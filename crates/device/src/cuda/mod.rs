@@ -15,6 +15,7 @@ pub mod nvml;
 pub mod peaks;
 pub mod plain;
 pub mod solo;
+pub mod spent;
 pub mod stream;
 pub mod surroundings;
 pub mod trial;

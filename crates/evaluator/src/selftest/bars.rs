@@ -381,6 +381,7 @@ pub(super) mod tests {
             supervisor_seconds: 0.5 * seconds,
             request_seconds: 0.25 * seconds,
             flush_seconds: 0.125 * seconds,
+            chore_seconds: BTreeMap::from([("start".to_owned(), 1.25), ("stop".to_owned(), 0.5)]),
         };
         let mut record = SelftestRecord {
             format: 1,

@@ -71,6 +71,11 @@ pub fn markdown(record: &SelftestRecord) -> String {
                 100.0 * t.flush_share
             ),
         );
+        let chores = t.default_run().map(|run| &run.chore_seconds).filter(|all| !all.is_empty());
+        if let Some(chores) = chores {
+            let each: Vec<String> = chores.iter().map(|(name, s)| format!("{name} {s:.2} s")).collect();
+            row("of that, waiting for workers, by occasion", "", each.join(", "));
+        }
     }
     for (what, trials) in [
         ("faults recovered from, the next verdict right", &record.faults),
@@ -119,6 +124,7 @@ mod tests {
             "| half of a scenario's interval, calls 50 µs and longer | ±0.5 % | 2 of 2; median ±0.40 %, widest ±0.40 % |",
             "| planted gain of 2 % found (c20) | 95 % | 19 of 20 |",
             "| quick verdict | 3 s | 2.0 s |",
+            "| of that, waiting for workers, by occasion |  | start 1.25 s, stop 0.50 s |",
             "| faults recovered from, the next verdict right | all | 1 of 1 |",
             "| hostile and honest candidates as expected | all | 0 of 1 |",
             "\n* b.cu round 1: FAIL",

@@ -5,8 +5,9 @@ use crate::event::Sink;
 use crate::session::Session;
 use crate::settings::{Effort, Settings, Tier};
 use crate::stand::Stand;
-use kernelseek_device::cuda::gpu::Spent;
+use kernelseek_device::cuda::spent::{Chore, Spent};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ pub struct Walk {
     pub request_seconds: f64,
     /// Flushes of the cache, seconds.
     pub flush_seconds: f64,
+    /// Chores about workers, of which the GPU does nothing, by name, seconds.
+    #[serde(default)]
+    pub chore_seconds: BTreeMap<String, f64>,
 }
 
 impl Walk {
@@ -40,6 +44,7 @@ impl Walk {
             supervisor_seconds: seconds_of(spent.work),
             request_seconds: seconds_of(spent.requests),
             flush_seconds: seconds_of(spent.flush),
+            chore_seconds: Chore::ALL.map(|c| (c.as_str().to_owned(), seconds_of(spent.on(c)))).into(),
         }
     }
 
@@ -83,9 +88,8 @@ impl Throughput {
     /// Sums up; `None` without a default and a quick evaluation.
     #[must_use]
     pub fn of(runs: Vec<Walk>) -> Option<Self> {
-        let of = |tier| runs.iter().filter(move |r| r.tier == tier);
-        let default = of(Tier::Default).max_by_key(|r| r.scenarios)?;
-        let quick = of(Tier::Quick).map(|r| r.seconds).max_by(f64::total_cmp)?;
+        let default = largest_default(&runs)?;
+        let quick = of(&runs, Tier::Quick).map(|r| r.seconds).max_by(f64::total_cmp)?;
         Some(Self {
             scenarios: default.scenarios,
             default_seconds: default.seconds,
@@ -96,6 +100,20 @@ impl Throughput {
             runs,
         })
     }
+
+    /// The run whose figures stand on top.
+    #[must_use]
+    pub fn default_run(&self) -> Option<&Walk> {
+        largest_default(&self.runs)
+    }
+}
+
+fn of(runs: &[Walk], tier: Tier) -> impl Iterator<Item = &Walk> {
+    runs.iter().filter(move |r| r.tier == tier)
+}
+
+fn largest_default(runs: &[Walk]) -> Option<&Walk> {
+    of(runs, Tier::Default).max_by_key(|r| r.scenarios)
 }
 
 /// Times a default evaluation of each of `problems`, and a quick one of the first.
@@ -162,7 +180,12 @@ mod tests {
 
     pub(crate) fn walk(tier: Tier, scenarios: usize, seconds: f64) -> Walk {
         let s = Duration::from_secs_f64;
-        let spent = Spent { work: s(seconds * 0.5), requests: s(seconds * 0.25), flush: s(seconds * 0.125) };
+        let spent = Spent {
+            work: s(seconds * 0.5),
+            requests: s(seconds * 0.25),
+            flush: s(seconds * 0.125),
+            ..Spent::default()
+        };
         Walk::new("p".into(), tier, scenarios, seconds, spent)
     }
 
