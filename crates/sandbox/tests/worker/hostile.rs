@@ -102,6 +102,7 @@ pub(crate) fn ordinary_work_is_allowed() {
     let actions = [
         "malloc",
         "threads",
+        "thread_frees",
         "dlopen:libm.so.6",
         "dlopen:libresolv.so.2",
         "sleep",

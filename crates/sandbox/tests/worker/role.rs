@@ -206,6 +206,15 @@ fn act(action: &str) -> i32 {
                     Err(error) => error.raw_os_error().unwrap_or(-1),
                 }
             }
+            // Blocks below the size that is mapped by itself, in the heap of a thread: given back, the C library shrinks that
+            // heap, and first looks how the system commits memory.
+            "thread_frees" => {
+                let freed = std::thread::spawn(|| {
+                    let blocks: Vec<Vec<u8>> = (0..400).map(|_| vec![1; 100 << 10]).collect();
+                    blocks.iter().map(|block| usize::from(block[block.len() - 1])).sum::<usize>()
+                });
+                i32::from(freed.join().unwrap() != 400)
+            }
             "dlopen" => i32::from(libc::dlopen(path, libc::RTLD_NOW).is_null()),
             "call" => {
                 let library = libc::dlopen(path, libc::RTLD_NOW);
