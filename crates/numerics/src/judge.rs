@@ -254,7 +254,19 @@ pub fn allowed(
     tolerance: &Tolerance,
     dtype: DType,
 ) -> Outcome {
-    judge(summary, yardstick, tolerance, dtype, 0.0)
+    judge(summary, yardstick, tolerance, dtype, 0.0, summary.count < CLASS_MINIMUM)
+}
+
+/// [`allowed`] for an output that holds fewer than [`CLASS_MINIMUM`] different values, however many elements: rows that repeat
+/// have sums that repeat, and the RMS of what cancels in all of them says nothing of the errors.
+#[must_use]
+pub fn allowed_repeating(
+    summary: &ErrorSummary,
+    yardstick: &Yardstick,
+    tolerance: &Tolerance,
+    dtype: DType,
+) -> Outcome {
+    judge(summary, yardstick, tolerance, dtype, 0.0, true)
 }
 
 /// Judges a candidate against its partner's output on the same content: the partner may itself be off by one
@@ -267,7 +279,7 @@ pub fn allowed_partner(
     tolerance: &Tolerance,
     dtype: DType,
 ) -> Outcome {
-    judge(summary, yardstick, tolerance, dtype, 1.0)
+    judge(summary, yardstick, tolerance, dtype, 1.0, summary.count < CLASS_MINIMUM)
 }
 
 /// How much further than `k` the error of a class may go. Small outputs are mostly what is left when large terms cancel:
@@ -281,7 +293,14 @@ const fn slack(class: Class) -> f64 {
     }
 }
 
-fn judge(s: &ErrorSummary, y: &Yardstick, tolerance: &Tolerance, dtype: DType, partner: f64) -> Outcome {
+fn judge(
+    s: &ErrorSummary,
+    y: &Yardstick,
+    tolerance: &Tolerance,
+    dtype: DType,
+    partner: f64,
+    few_values: bool,
+) -> Outcome {
     if let Some(exact) = s.exact {
         return Outcome::of(Rule::Exact, exact.count as f64, 0.0, exact.first);
     }
@@ -309,9 +328,8 @@ fn judge(s: &ErrorSummary, y: &Yardstick, tolerance: &Tolerance, dtype: DType, p
     }
     let few = y.small_sample();
     let (k, rms_k) = ((tolerance.k + partner) * few, (tolerance.rms_k + partner) * few);
-    // The RMS of a few elements is now and then far below what their errors are relative to.
-    let few_elements = s.count < CLASS_MINIMUM && s.ref_rms > 0.0;
-    let scale = if few_elements { s.ref_rms.max(y.typical_rms) } else { s.ref_rms };
+    // The RMS of a few values is now and then far below what their errors are relative to.
+    let scale = if few_values && s.ref_rms > 0.0 { s.ref_rms.max(y.typical_rms) } else { s.ref_rms };
     // Where every reference element is 0, the absolute yardstick is all there is.
     let absolute = if s.ref_rms == 0.0 { y.absolute } else { 0.0 };
     let measure = (y.max_by_rms * scale).max(y.max_by_peak * s.ref_max).max(absolute);

@@ -341,3 +341,38 @@ fn small_outputs_are_not_failed_by_a_lucky_seed() {
         assert!(failed <= 2, "{rows}: {failed}");
     }
 }
+
+/// Contents whose rows are all the same: one sum two hundred times, which now and then cancels almost to nothing.
+#[test]
+fn a_sum_that_repeats_is_measured_as_a_single_one() {
+    const ROWS: usize = 200;
+    let repeated = |values: Vec<f64>| vec![values[0]; ROWS];
+    let of = |seed: u128| {
+        let d = Dots::new(seed, 1, 77);
+        let mut half = Dots::new(seed, 1, 77);
+        half.a.iter_mut().for_each(|x| *x = round_to(DType::Bf16, f64::from(*x)) as f32);
+        [d.reference(), d.sequential(), d.lanes(2), half.sequential()].map(repeated)
+    };
+    let summary = |a: &[f64], b: &[f64]| compare(DType::F32, a, b).unwrap();
+    let (mut strict, mut failed, mut passed) = (0, 0, 0);
+    for series in 0..30_u128 {
+        let mut measure: Option<Yardstick> = None;
+        for content in 0..36 {
+            let [reference, seed, ..] = of(series * 1000 + content);
+            let own = Yardstick::of(&summary(&reference, &seed)).unwrap();
+            measure = Some(measure.map_or(own, |m| m.and_content(&own)));
+        }
+        let (y, t) = (measure.unwrap(), Tolerance::default());
+        for content in 100..200 {
+            let [reference, _, lanes, half] = of(series * 1000 + content);
+            let honest = summary(&reference, &lanes);
+            strict += usize::from(!allowed(&honest, &y, &t, DType::F32).pass);
+            failed += usize::from(!allowed_repeating(&honest, &y, &t, DType::F32).pass);
+            let shortcut = summary(&reference, &half);
+            passed += usize::from(allowed_repeating(&shortcut, &y, &t, DType::F32).pass);
+        }
+    }
+    assert!(strict > 5, "{strict}: nothing to mend");
+    assert_eq!(failed, 0);
+    assert!(passed < 150, "{passed} of 3000 shortcuts pass");
+}
