@@ -123,6 +123,10 @@ pub struct Evaluation {
     /// Spread of the seed against itself that each scenario's interval was widened by.
     #[serde(default)]
     pub spreads: BTreeMap<String, f64>,
+    /// On a GPU, how long the supervisor's own kernel took right after the seed's and the candidate's requests, median
+    /// nanoseconds: what shows work that was left running.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub canaries: BTreeMap<String, [f64; 2]>,
 }
 
 /// Evaluates a session's candidate.
@@ -204,6 +208,7 @@ pub fn evaluate(
     }
     let raw = states.iter().map(|s| (s.case.id.clone(), s.instances.clone())).collect();
     let spreads = states.iter().map(|s| (s.case.id.clone(), calibration.spread(&s.case.id))).collect();
+    let canaries = states.iter().filter_map(|s| Some((s.case.id.clone(), s.canary.medians()?))).collect();
     verdict.scenarios = scenarios;
     if settings.tier == Tier::Full {
         full_extras(&mut verdict, &mut measurer, session, settings, &terms, sink)?;
@@ -215,7 +220,7 @@ pub fn evaluate(
         verdict.findings.push(finding);
         verdict.word = Word::Stale;
     }
-    Ok(Evaluation { spreads, ..finish(verdict, raw, start) })
+    Ok(Evaluation { spreads, canaries, ..finish(verdict, raw, start) })
 }
 
 /// Measures every instance of every case.
@@ -489,7 +494,7 @@ fn finish(mut verdict: Verdict, raw: BTreeMap<String, Vec<Instance>>, start: Ins
             })
         });
     verdict.seconds = start.elapsed().as_secs_f64();
-    Evaluation { verdict, raw, spreads: BTreeMap::new() }
+    Evaluation { verdict, raw, spreads: BTreeMap::new(), canaries: BTreeMap::new() }
 }
 
 /// Calls shorter than this are rarely told apart on a shared machine, nanoseconds.

@@ -8,6 +8,7 @@ use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::WorstError;
 use kernelseek_numerics::content::{Content, Distribution};
 use kernelseek_numerics::judge::Yardstick;
+use kernelseek_numerics::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,7 +139,7 @@ pub struct ScenarioState {
     pub next_content: u64,
     /// What is timed. It is `call` on both sides once either waits for the device inside a call.
     pub column: Column,
-    /// Least and largest wall time of the supervisor's canary after a call of the seed and of the candidate, nanoseconds.
+    /// Wall times of the supervisor's canary after requests.
     pub canary: Canary,
 }
 
@@ -150,6 +151,14 @@ pub struct Canary {
     pub seed: Vec<f64>,
     /// After the candidate's.
     pub candidate: Vec<f64>,
+}
+
+impl Canary {
+    /// The median after either side's requests; `None` where none was looked at.
+    #[must_use]
+    pub fn medians(&self) -> Option<[f64; 2]> {
+        Some([stats::median(&self.seed)?, stats::median(&self.candidate)?])
+    }
 }
 
 impl ScenarioState {

@@ -20,6 +20,9 @@ const BESIDE_NS: f64 = 1e6;
 /// nanoseconds, has shared the device with something.
 const CANARY_TIMES: f64 = 1.4;
 const CANARY_NS: f64 = 40_000.0;
+/// Share of the requests in which work may seem to go on without condemning anybody: on a host whose cores are wanted elsewhere
+/// either process is late at times, and what goes on by its own doing goes on every time.
+const BY_CHANCE: f64 = 0.1;
 
 /// The two times of one call, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -76,16 +79,26 @@ fn beside_the_stream(pairs: &[Pair]) -> Option<Finding> {
         .filter(GpuPair::held)
         .map(|g| after(&g.candidate) - after(&g.seed))
         .collect();
-    let median = stats::median(&beyond)?;
-    (median > BESIDE_NS).then(|| {
+    let least = nearly_always(beyond)?;
+    (least > BESIDE_NS).then(|| {
         Finding::new(
             "timed.left-running",
             Severity::Fail,
             "the candidate's work goes on beside the call's stream",
         )
-        .with_evidence(format!("for {:.1} ms after the stream had ended", median / 1e6))
+        .with_evidence(format!("for {:.1} ms and more after the stream had ended", least / 1e6))
         .with_next("join every stream to the call's stream before returning, and end persistent kernels")
     })
+}
+
+/// What all of `values` reach but those that chance may have made small; `None` without any, or when one is no number.
+fn nearly_always(mut values: Vec<f64>) -> Option<f64> {
+    if values.iter().any(|v| v.is_nan()) {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let chance = BY_CHANCE * values.len().saturating_sub(1) as f64;
+    values.get(chance as usize).copied()
 }
 
 fn clocks(pairs: &[Pair]) -> Option<Finding> {
@@ -109,9 +122,12 @@ fn clocks(pairs: &[Pair]) -> Option<Finding> {
 }
 
 fn left_running(state: &ScenarioState) -> Option<Finding> {
-    let (seed, candidate) = (stats::median(&state.canary.seed)?, stats::median(&state.canary.candidate)?);
-    (candidate > CANARY_TIMES * seed && candidate > seed + CANARY_NS).then(|| {
-        Finding::new("timed.left-running", Severity::Fail, "the candidate's work goes on after its call")
+    let [seed, candidate] = state.canary.medians()?;
+    let shared = |time: f64| time > CANARY_TIMES * seed && time > seed + CANARY_NS;
+    let always = shared(nearly_always(state.canary.candidate.clone())?);
+    let severity = if always { Severity::Fail } else { Severity::Unproven };
+    shared(candidate).then(|| {
+        Finding::new("timed.left-running", severity, "the candidate's work goes on after its call")
             .with_evidence(format!(
                 "a kernel of the supervisor's takes {:.0} µs after the candidate's requests and {:.0} µs after the seed's",
                 candidate / 1e3,
@@ -186,6 +202,8 @@ mod tests {
         assert_eq!((found.defence.as_str(), found.severity), ("timed.left-running", Severity::Fail));
         let fine = pair(4, 40e3, 8e3, 150e3, 150e3);
         assert!(beside_the_stream(&[late, fine, fine]).is_none());
+        // A busy host is late now and then, and be it most of the time.
+        assert!(beside_the_stream(&[late, late, late, late, late, fine, late, fine]).is_none());
     }
 
     #[test]
@@ -223,6 +241,13 @@ mod tests {
         state.canary.candidate = vec![159e3, 2_400e3, 161e3];
         assert!(left_running(&state).is_none(), "one of three may be the machine's doing");
         state.canary.candidate = vec![236e3, 2_400e3, 2_381e3];
-        assert_eq!(left_running(&state).unwrap().defence, "timed.left-running");
+        let found = left_running(&state).unwrap();
+        assert_eq!((found.defence.as_str(), found.severity), ("timed.left-running", Severity::Fail));
+        state.canary.candidate = vec![159e3, 2_400e3, 2_381e3];
+        assert_eq!(
+            left_running(&state).unwrap().severity,
+            Severity::Unproven,
+            "two of three may be a busy host's"
+        );
     }
 }

@@ -352,6 +352,7 @@ pub(super) mod tests {
             raw: BTreeMap::new(),
             aa_spread: BTreeMap::new(),
             seed_ns: [("s".to_owned(), 60e3)].into(),
+            canaries: BTreeMap::new(),
             not_passed: BTreeMap::new(),
             seconds: 9.0,
         }

@@ -79,7 +79,7 @@ pub fn run_aa(
     let evaluation = evaluate::evaluate(&mut session, settings, sink)?;
     stand.keep(&session);
     let on_gpu = session.gpu_hold().is_some();
-    let Evaluation { verdict, raw, spreads } = evaluation;
+    let Evaluation { verdict, raw, spreads, canaries } = evaluation;
     let ratios: BTreeMap<String, Ratio> =
         verdict.scenarios.iter().filter_map(|s| Some((s.id.clone(), s.ratio?))).collect();
     let all: Vec<Ratio> = ratios.values().copied().collect();
@@ -100,6 +100,7 @@ pub fn run_aa(
         raw: raw.into_iter().map(|(id, all)| (id, Raw(all))).collect(),
         aa_spread: spreads,
         not_passed: if on_gpu { not_passed.collect() } else { BTreeMap::new() },
+        canaries,
         seed_ns: if on_gpu { seed_ns.collect() } else { BTreeMap::new() },
         seconds: verdict.seconds,
     })

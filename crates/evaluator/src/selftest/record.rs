@@ -36,6 +36,9 @@ pub struct AaRun {
     /// What one call of the seed takes in each scenario, nanoseconds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seed_ns: BTreeMap<String, f64>,
+    /// How long the supervisor's own kernel took right after the requests of either side, median nanoseconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub canaries: BTreeMap<String, [f64; 2]>,
     /// Scenarios on which the seed did not pass as its own candidate, with the word and the first defence.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_passed: BTreeMap<String, String>,
