@@ -1,5 +1,7 @@
 //! What an agent is told: the task at first, and what is missing whenever it has left too early.
 
+use kernelseek_core::wording::counted;
+
 /// What the first prompt is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Brief<'a> {
@@ -21,9 +23,12 @@ pub struct Brief<'a> {
 #[must_use]
 pub fn first(brief: &Brief<'_>) -> String {
     let mut text = format!(
-        "Make the kernel in `{}` faster. It solves the problem `{}`, described in `{}`, on {} scenarios; every one of them \
+        "Make the kernel in `{}` faster. It solves the problem `{}`, described in `{}`, on {}; every one of them \
          counts. Edit it as you like; what may not change is sealed.\n\nThe goal, judged by the evaluator alone:\n",
-        brief.candidate, brief.problem, brief.problem_folder, brief.scenarios
+        brief.candidate,
+        brief.problem,
+        brief.problem_folder,
+        counted(brief.scenarios, "scenario")
     );
     for clause in brief.clauses {
         text.push_str(&format!("- {clause}\n"));

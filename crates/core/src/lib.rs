@@ -20,3 +20,4 @@ pub mod resolve;
 pub mod scenario;
 pub mod value;
 pub mod verdict;
+pub mod wording;

@@ -17,6 +17,7 @@ use crate::trivial::Trivial;
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{Word, word_of};
+use kernelseek_core::wording::counted;
 use kernelseek_device::arena::Arena;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -131,11 +132,11 @@ fn unsteady(calibration: &Calibration) -> Option<Finding> {
 
 /// The seed against itself must be a tie.
 fn not_a_tie(calibration: &Calibration) -> Option<Finding> {
-    let n = calibration.scenarios.len().max(1) as f64;
-    let allowed = (4.0 * calibration.pooled / n.sqrt()).max(0.01);
+    let n = calibration.scenarios.len().max(1);
+    let allowed = (4.0 * calibration.pooled / (n as f64).sqrt()).max(0.01);
     (calibration.geomean.ln().abs() > allowed).then(|| {
         Finding::new("check.tie", Severity::Unproven, "the seed does not tie with itself")
-            .with_evidence(format!("{:.4}× over {n} scenarios", calibration.geomean))
+            .with_evidence(format!("{:.4}× over {}", calibration.geomean, counted(n, "scenario")))
             .with_next("measure on a quieter machine, or make the scenarios longer than a few microseconds")
     })
 }

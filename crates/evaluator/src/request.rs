@@ -6,6 +6,7 @@ use crate::settings::{Column, Mode};
 use crate::staging::{Staged, StorageKinds};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
+use kernelseek_core::wording::counted;
 use kernelseek_device::arena::{Arena, HostArena};
 use kernelseek_device::client::{Answer, Asked, DeviceError, Worker};
 use kernelseek_device::protocol::{Entry, Gate};
@@ -199,7 +200,7 @@ pub(crate) fn input_written(place: String) -> Finding {
 /// Elements that a call left as they were.
 pub(crate) fn left_unwritten(name: &str, elements: usize) -> Finding {
     Finding::new("correct.unwritten", Severity::Fail, "a call left output elements unwritten")
-        .with_evidence(format!("{elements} elements of `{name}`"))
+        .with_evidence(format!("{} of `{name}`", counted(elements, "element")))
         .with_next("every element of every output must be written on every call")
 }
 

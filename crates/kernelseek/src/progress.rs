@@ -2,6 +2,7 @@
 
 use crate::printer::Printer;
 use indicatif::ProgressBar;
+use kernelseek_core::wording::counted;
 use kernelseek_evaluator::event::{Event, Sink};
 
 /// Consumes events.
@@ -55,8 +56,7 @@ impl Sink for Progress {
         match event {
             Event::Problem { name, scenarios } => {
                 self.total = *scenarios as u64;
-                let plural = if *scenarios == 1 { "" } else { "s" };
-                self.step(format!("{name}: {scenarios} scenario{plural}"), true);
+                self.step(format!("{name}: {}", counted(*scenarios, "scenario")), true);
             }
             Event::Again { why } => self.step(why.clone(), true),
             Event::Building { side } => self.step(format!("building the {}", side.as_str()), false),
@@ -67,7 +67,7 @@ impl Sink for Progress {
             Event::WaitingForGpu { holder } => self.step(format!("waiting for the GPU: {holder}"), false),
             Event::MeasuringPeaks => self.step("measuring this machine's peaks (once)".into(), true),
             Event::Calibrating { scenarios } => self.step(
-                format!("calibrating: the seed against itself on {scenarios} scenarios (kept; again where a busy machine spoiled it)"),
+                format!("calibrating: the seed against itself on {} (kept; again where a busy machine spoiled it)", counted(*scenarios, "scenario")),
                 true,
             ),
             Event::Referencing { scenario } => {
@@ -83,7 +83,7 @@ impl Sink for Progress {
                 self.step(format!("auditing {scenario}: {ratio:.2}× is suspicious until shown otherwise"), true);
             }
             Event::UnderTool { tool, scenario } => self.step(format!("{scenario}: under {tool}"), true),
-            Event::HeldOut { drawn } => self.step(format!("held out: {drawn} scenarios drawn"), true),
+            Event::HeldOut { drawn } => self.step(format!("held out: {} drawn", counted(*drawn, "scenario")), true),
             Event::Scenario(_) => {}
         }
     }

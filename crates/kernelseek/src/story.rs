@@ -9,6 +9,7 @@ use kernelseek_core::decision::Layer;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::goal::Miss;
 use kernelseek_core::verdict::Word;
+use kernelseek_core::wording::counted;
 use kernelseek_evaluator::evaluate::Verdict;
 use kernelseek_evaluator::event::Event;
 use kernelseek_report::words;
@@ -272,7 +273,7 @@ fn verdict(verdict: &Verdict, style: Style) -> Entry {
     let audited = verdict.scenarios.iter().filter(|s| s.audited).count();
     let audited = if audited > 0 { ", audited" } else { "" };
     let scenarios = verdict.scenarios.len();
-    let of = if scenarios == 1 { "1 scenario".to_owned() } else { format!("{scenarios} scenarios") };
+    let of = counted(scenarios, "scenario");
     let entry =
         Entry::new(mark, format!("{word}{ratio}  {}", style.faint(&format!("{of}, {tier}{audited}"))));
     match worst(verdict) {
@@ -300,7 +301,9 @@ fn worst(verdict: &Verdict) -> Option<(Option<&str>, &Finding)> {
 /// A step of an evaluation, for the line that is redrawn.
 fn step(event: &Event) -> Option<String> {
     Some(match event {
-        Event::Problem { name, scenarios } => format!("evaluating {name} on {scenarios} scenarios"),
+        Event::Problem { name, scenarios } => {
+            format!("evaluating {name} on {}", counted(*scenarios, "scenario"))
+        }
         Event::Again { why } => why.clone(),
         Event::Building { side } => format!("building the {}", side.as_str()),
         Event::Built { .. } | Event::Scenario(_) => return None,
@@ -316,6 +319,6 @@ fn step(event: &Event) -> Option<String> {
         Event::Remeasured { scenario, why } => format!("{scenario}: measured again, {why}"),
         Event::Auditing { scenario, ratio } => format!("auditing {scenario}: {ratio:.2}× is suspicious"),
         Event::UnderTool { tool, scenario } => format!("{scenario}: under {tool}"),
-        Event::HeldOut { drawn } => format!("held out: {drawn} scenarios drawn"),
+        Event::HeldOut { drawn } => format!("held out: {} drawn", counted(*drawn, "scenario")),
     })
 }

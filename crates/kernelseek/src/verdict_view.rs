@@ -5,6 +5,7 @@ use crate::table;
 use crate::wrap::hanging;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{GpuSplit, ScenarioVerdict, Standing, Trust, Word};
+use kernelseek_core::wording::counted;
 use kernelseek_evaluator::evaluate::Verdict;
 use kernelseek_report::words::{interval, over_bound};
 
@@ -111,6 +112,10 @@ fn row(s: &ScenarioVerdict) -> Vec<String> {
                 notes.push(format!("unresolved, ±{half:.0} %"));
             }
         }
+    }
+    // Another thing was timed than in the rows beside it.
+    if s.findings.iter().any(|f| f.defence == "timed.synchronises") {
+        notes.push("whole call".to_owned());
     }
     if s.gpu.is_some_and(|g| g.candidate.host_ns > g.candidate.device_ns + g.candidate.idle_ns) {
         notes.push("host-bound".to_owned());
@@ -231,8 +236,8 @@ fn footer(verdict: &Verdict, style: Style) -> String {
     }
     let mut text = String::from("\n");
     if !verdict.scenarios.is_empty() {
-        let plural = if verdict.scenarios.len() == 1 { "" } else { "s" };
-        text.push_str(&format!("{} scenario{plural}: {}\n", verdict.scenarios.len(), parts.join(", ")));
+        let all = counted(verdict.scenarios.len(), "scenario");
+        text.push_str(&format!("{all}: {}\n", parts.join(", ")));
     }
     if let Some(h) = &verdict.held_out {
         let gap =

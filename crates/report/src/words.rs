@@ -23,7 +23,7 @@ pub fn ratio(r: Option<&Ratio>) -> String {
 /// `1 row`, `2 rows`.
 #[must_use]
 pub fn count(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    kernelseek_core::wording::counted(usize::try_from(n).unwrap_or(usize::MAX), what)
 }
 
 /// A number of nanoseconds with its unit.

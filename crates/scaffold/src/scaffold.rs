@@ -191,7 +191,7 @@ pub fn scaffold(request: &Request<'_>) -> Result<Scaffold, Box<Diagnostic>> {
 }
 
 pub(crate) fn summary(plan: &Plan) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let count = kernelseek_core::wording::counted;
     let of = |role: Role| plan.tensors.iter().filter(|t| t.role == role).count();
     let mut parts = vec![count(of(Role::Varying) + of(Role::Constant), "input")];
     if of(Role::Inout) > 0 {

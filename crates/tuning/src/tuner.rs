@@ -13,6 +13,7 @@ use kernelseek_core::kernel_file::{self, Chosen, EditError, KernelFile, Tuned};
 use kernelseek_core::problem::Problem;
 use kernelseek_core::scenario::Scenario;
 use kernelseek_core::verdict::Ratio;
+use kernelseek_core::wording::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An evaluation to make of the workspace as it is.
@@ -242,7 +243,7 @@ fn hypothesis(trial: &Trial, (left, all): (usize, usize), assignments: usize) ->
     let text = match trial.rung.as_str() {
         "rung 1" => format!(
             "among {} there is one that is faster than the defaults on one of {scenarios} scenarios",
-            count(assignments.saturating_sub(1), "other assignment")
+            counted(assignments.saturating_sub(1), "other assignment")
         ),
         "the grid" => {
             format!("{left} of {all} alternatives are the best somewhere on {scenarios} scenarios")
@@ -257,10 +258,6 @@ fn hypothesis(trial: &Trial, (left, all): (usize, usize), assignments: usize) ->
     };
     let layer = if trial.rung.starts_with("flags") { Layer::Instructions } else { Layer::Dispatch };
     (text, layer)
-}
-
-fn count(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 fn said(trial: &Trial, measured: &Measured) -> String {

@@ -5,6 +5,7 @@ use crate::expression::Evaluator;
 use crate::finding::{Finding, Severity};
 use crate::value::Value;
 use crate::verdict::{self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word};
+use crate::wording::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -212,7 +213,7 @@ impl Goal {
             } else if let Quantifier::AtLeast(n) = clause.quantifier
                 && n > ids.len()
             {
-                faults.push(format!("`{}`: it is about {} scenarios", clause.text, ids.len()));
+                faults.push(format!("`{}`: it is about {}", clause.text, counted(ids.len(), "scenario")));
             }
         }
         faults
@@ -376,8 +377,8 @@ fn geomean(
         "",
         if unresolved { MissReason::Unresolved } else { MissReason::Below },
         format!(
-            "the lower bound of the mean over {} scenarios is {:.3}×, {:.3}× asked ({:.1} % to go)",
-            ratios.len(),
+            "the lower bound of the mean over {} is {:.3}×, {:.3}× asked ({:.1} % to go)",
+            counted(ratios.len(), "scenario"),
             mean.lo,
             threshold,
             100.0 * (threshold / mean.lo - 1.0)

@@ -8,6 +8,7 @@ use crate::style::Style;
 use crate::{exit, settings, table, verdict_view};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::Word;
+use kernelseek_core::wording::counted;
 use kernelseek_evaluator::check::{self, CheckReport};
 use kernelseek_evaluator::session::Session;
 use kernelseek_evaluator::settings::Tier;
@@ -65,7 +66,8 @@ pub(crate) fn render(report: &CheckReport, printer: &Printer) -> String {
         Word::Fail => style.bad("FAIL"),
         other => style.doubtful(other.as_str()),
     };
-    let mut text = format!("{word}  problem {}: {} scenarios\n\n", report.problem, report.scenarios.len());
+    let mut text =
+        format!("{word}  problem {}: {}\n\n", report.problem, counted(report.scenarios.len(), "scenario"));
     let mut table = table::plain(
         printer.width().saturating_sub(2),
         &["scenario", "seed error", "model error", "seed to itself", "accepts"],

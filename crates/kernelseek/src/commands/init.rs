@@ -7,6 +7,7 @@ use crate::exit;
 use crate::printer::Printer;
 use crate::wrap::hanging;
 use kernelseek_core::verdict::Word;
+use kernelseek_core::wording::counted_as;
 use kernelseek_evaluator::check::CheckReport;
 use kernelseek_scaffold::closure::{Closure, closure};
 use kernelseek_scaffold::{LONGEST, Language, Reference, Request, Scaffold, scaffold, without};
@@ -236,9 +237,8 @@ fn written(made: &Scaffold, file: &str, folder: &Path, printer: &Printer) -> Str
     ));
     let count = made.guesses.len();
     text.push_str(&format!(
-        "\n{} guess{} to check; each stands in the file with its reason:\n",
-        count,
-        if count == 1 { "" } else { "es" }
+        "\n{} to check; each stands in the file with its reason:\n",
+        counted_as(count, "guess", "guesses")
     ));
     let mut last = "";
     for guess in &made.guesses {

@@ -9,6 +9,7 @@ use crate::story::Story;
 use crate::{exit, goal_view, settings, verdict_view};
 use kernelseek_agents::{Agent, BuiltIn, CommandAgent, Resume};
 use kernelseek_campaign::outer::End;
+use kernelseek_core::wording::counted_as;
 use kernelseek_evaluator::settings::Tier;
 use kernelseek_sandbox::agent::AgentStdio;
 use kernelseek_supervisor::{Driven, Driving, Leading, Outcome, Place, Watched, drive, lead};
@@ -168,7 +169,7 @@ fn talk(printer: &Printer, watched: Watched) {
         }
         Watched::Left { ended, killed } => format!(
             "led: the agent has left ({ended}) and {} of it had to be ended; what counts follows",
-            if killed == 1 { "1 process".to_owned() } else { format!("{killed} processes") }
+            counted_as(killed, "process", "processes")
         ),
         Watched::Waiting(busy) => return campaign::waiting(printer, &busy),
         _ => return,

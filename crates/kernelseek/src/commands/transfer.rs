@@ -6,6 +6,7 @@ use crate::error::{CommandError, Kind};
 use crate::printer::Printer;
 use crate::{exit, settings};
 use kernelseek_agents::replay;
+use kernelseek_core::wording::counted;
 use kernelseek_ledger::entry::Workspace;
 use kernelseek_ledger::{Access, Batch, Entry, Imported, Ledger, LedgerError, registry};
 use kernelseek_supervisor::{Campaign, Openness, SupervisorError, now_ms};
@@ -76,8 +77,8 @@ fn recording(opened: &Campaign, folder: &Path, printer: &Printer) -> Result<u8, 
     if printer.json {
         printer.json(&json!({ "folder": folder, "campaign": opened.id(), "steps": steps }))?;
     } else {
-        let step = if steps == 1 { "step" } else { "steps" };
-        printer.data(&format!("{}: {steps} {step} of {}\n", folder.display(), opened.id()));
+        let steps = counted(steps, "step");
+        printer.data(&format!("{}: {steps} of {}\n", folder.display(), opened.id()));
         printer.talk(&format!(
             "play it in a campaign of the same problem: `kernelseek run --agent replay --recording {}`",
             folder.display()

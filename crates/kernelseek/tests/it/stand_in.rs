@@ -129,6 +129,8 @@ fn a_call_that_waits_is_timed_whole_and_cannot_be_recorded() {
     let verdict = bench.quick(&[]);
     assert_right(&verdict);
     assert!(defences(&verdict, "note").contains(&"timed.synchronises".into()), "{verdict:#}");
+    let shown = bench.run(&["eval", "kernel.cu", "--last"]);
+    assert!(shown.stdout.contains("whole call"), "{}", shown.snapshot());
     let verdict = bench.quick(&["--column", "graph"]);
     assert!(!defences(&verdict, "fail").is_empty(), "{verdict:#}");
 }

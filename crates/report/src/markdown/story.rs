@@ -7,6 +7,7 @@ use crate::model::Report;
 use crate::story::{Answer, Attempt, Event, Line, Outcome, Stated};
 use crate::words::{self, count, first_lines, interval, lasted};
 use kernelseek_core::verdict::Word;
+use kernelseek_core::wording::counted_as;
 use kernelseek_ledger::entry::Purpose;
 use std::collections::BTreeSet;
 
@@ -304,10 +305,7 @@ fn between(event: &Event) -> (String, String) {
         Event::AgentLeft { ended, killed } => {
             let killed = match killed {
                 0 => String::new(),
-                n => format!(
-                    ", {} of it killed",
-                    if *n == 1 { "1 process".to_owned() } else { format!("{n} processes") }
-                ),
+                n => format!(", {} of it killed", counted_as(*n, "process", "processes")),
             };
             plain(format!("**agent has left** ({}){killed}", said(ended, SHORT)))
         }
