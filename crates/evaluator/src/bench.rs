@@ -1,5 +1,6 @@
 //! The test bench: how workers are started for this problem on this machine.
 
+use crate::measure_error::MeasureError;
 use kernelseek_core::case::Case;
 use kernelseek_device::client::{DeviceError, Launch, Program, Worker};
 use kernelseek_device::cuda::gpu::Gpu;
@@ -263,6 +264,20 @@ impl Bench {
         let worker = Worker::spawn(&launch, self.deadline)?;
         let (entry, model, patience) = (self.entry.clone(), self.model.clone(), self.load_patience());
         Ok(Started { worker, path: path.clone(), entry, model, read: Vec::new(), patience })
+    }
+
+    /// Whether all of the supervisor's own work on the GPU went well since this was last asked: what failed where nobody
+    /// could be told was replaced by nothing, and nothing that was concluded from that may stand.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub(crate) fn gpu_worked(&self, scenario: &str) -> Result<(), MeasureError> {
+        match self.gpu.as_ref().and_then(|gpu| gpu.take_failure()) {
+            None => Ok(()),
+            Some(error) => {
+                Err(MeasureError::Gpu { scenario: scenario.to_owned(), source: Box::new(error.into()) })
+            }
+        }
     }
 
     /// The whole environment of a worker: the same for every side, and nothing of the caller's.

@@ -1,6 +1,5 @@
 //! Why there can be no verdict: what failed was not the candidate.
 
-use crate::bench::Bench;
 use crate::scenario_state::ScenarioState;
 use kernelseek_device::client::DeviceError;
 use kernelseek_device::protocol::Status;
@@ -64,9 +63,7 @@ impl MeasureError {
     pub(crate) fn gpu(state: &ScenarioState, source: DeviceError) -> Self {
         Self::Gpu { scenario: state.case.id.clone(), source: Box::new(source) }
     }
-}
 
-impl MeasureError {
     /// What to do when the seed cannot be compared with itself for this reason.
     pub(crate) const fn next_in_calibration(&self) -> Option<&'static str> {
         match self {
@@ -76,22 +73,6 @@ impl MeasureError {
             Self::Gpu { .. } | Self::Oracle(_) | Self::Content { .. } => None,
             Self::Seed { .. } | Self::SeedStatus { .. } => {
                 Some("run the seed on this scenario alone: it is what every candidate is compared with")
-            }
-        }
-    }
-}
-
-impl Bench {
-    /// Whether all of the supervisor's own work on the GPU went well since this was last asked: what failed where nobody
-    /// could be told was replaced by nothing, and nothing that was concluded from that may stand.
-    ///
-    /// # Errors
-    /// The first failure.
-    pub(crate) fn gpu_worked(&self, scenario: &str) -> Result<(), MeasureError> {
-        match self.gpu.as_ref().and_then(|gpu| gpu.take_failure()) {
-            None => Ok(()),
-            Some(error) => {
-                Err(MeasureError::Gpu { scenario: scenario.to_owned(), source: Box::new(error.into()) })
             }
         }
     }
