@@ -254,11 +254,12 @@ pub fn allowed(
     tolerance: &Tolerance,
     dtype: DType,
 ) -> Outcome {
-    judge(summary, yardstick, tolerance, dtype, 0.0, summary.count < CLASS_MINIMUM)
+    judge(summary, yardstick, tolerance, dtype, 0.0, Values::of(summary))
 }
 
-/// [`allowed`] for an output that holds fewer than [`CLASS_MINIMUM`] different values, however many elements: rows that repeat
-/// have sums that repeat, and the RMS of what cancels in all of them says nothing of the errors.
+/// [`allowed`] for an output whose elements repeat fewer than [`CLASS_MINIMUM`] different values: rows that repeat have sums that
+/// repeat. The RMS of what cancels in all of them says nothing of the errors, and the RMS of the errors is no average: where one
+/// value is off, all are. So the largest error decides alone.
 #[must_use]
 pub fn allowed_repeating(
     summary: &ErrorSummary,
@@ -266,7 +267,7 @@ pub fn allowed_repeating(
     tolerance: &Tolerance,
     dtype: DType,
 ) -> Outcome {
-    judge(summary, yardstick, tolerance, dtype, 0.0, true)
+    judge(summary, yardstick, tolerance, dtype, 0.0, Values::Repeated)
 }
 
 /// Judges a candidate against its partner's output on the same content: the partner may itself be off by one
@@ -279,7 +280,23 @@ pub fn allowed_partner(
     tolerance: &Tolerance,
     dtype: DType,
 ) -> Outcome {
-    judge(summary, yardstick, tolerance, dtype, 1.0, summary.count < CLASS_MINIMUM)
+    judge(summary, yardstick, tolerance, dtype, 1.0, Values::of(summary))
+}
+
+/// What the values of an output say together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    Many,
+    /// Too few elements for their RMS to be a scale.
+    Few,
+    /// Many elements with few different values.
+    Repeated,
+}
+
+impl Values {
+    const fn of(summary: &ErrorSummary) -> Self {
+        if summary.count < CLASS_MINIMUM { Self::Few } else { Self::Many }
+    }
 }
 
 /// How much further than `k` the error of a class may go. Small outputs are mostly what is left when large terms cancel:
@@ -299,7 +316,7 @@ fn judge(
     tolerance: &Tolerance,
     dtype: DType,
     partner: f64,
-    few_values: bool,
+    values: Values,
 ) -> Outcome {
     if let Some(exact) = s.exact {
         return Outcome::of(Rule::Exact, exact.count as f64, 0.0, exact.first);
@@ -329,13 +346,16 @@ fn judge(
     let few = y.small_sample();
     let (k, rms_k) = ((tolerance.k + partner) * few, (tolerance.rms_k + partner) * few);
     // The RMS of a few values is now and then far below what their errors are relative to.
-    let scale = if few_values && s.ref_rms > 0.0 { s.ref_rms.max(y.typical_rms) } else { s.ref_rms };
+    let scale =
+        if values != Values::Many && s.ref_rms > 0.0 { s.ref_rms.max(y.typical_rms) } else { s.ref_rms };
     // Where every reference element is 0, the absolute yardstick is all there is.
     let absolute = if s.ref_rms == 0.0 { y.absolute } else { 0.0 };
     let measure = (y.max_by_rms * scale).max(y.max_by_peak * s.ref_max).max(absolute);
     outcome = outcome.worse(Outcome::of(Rule::Max, s.max_err, k * measure + floor(s.ref_max), s.worst));
-    let measure = (y.rms * scale).max(absolute);
-    outcome = outcome.worse(Outcome::of(Rule::Rms, s.rms_err, rms_k * measure + floor(s.ref_rms), s.worst));
+    if values != Values::Repeated {
+        let bound = rms_k * (y.rms * scale).max(absolute) + floor(s.ref_rms);
+        outcome = outcome.worse(Outcome::of(Rule::Rms, s.rms_err, bound, s.worst));
+    }
     for class in Class::ALL {
         let own = &s.classes[class as usize];
         if own.count == 0 {

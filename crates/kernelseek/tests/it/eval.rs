@@ -248,11 +248,7 @@ fn a_precision_model_counts_on_every_content() {
         .map(|(i, (rows, cols))| format!("{{\"id\": \"s{i}\", \"rows\": {rows}, \"cols\": {cols}}}\n"))
         .collect();
     c.write("all.jsonl", &lines).unwrap();
-    // One honest evaluation in a hundred and twenty was seen to end beyond a bound: two in a row are no chance.
-    let mut honest = verdict(&c.run(&["eval", "two_sums.c", "--json"]).unwrap());
-    if has(&honest, "correct.reference") {
-        honest = verdict(&c.run(&["eval", "two_sums.c", "--json"]).unwrap());
-    }
+    let honest = verdict(&c.run(&["eval", "two_sums.c", "--json"]).unwrap());
     assert!(!has(&honest, "correct.reference"), "{honest:#}");
     assert_ne!(honest["word"], "FAIL", "{honest:#}");
     let off = verdict(&c.run(&["eval", "off.c", "--json"]).unwrap());
