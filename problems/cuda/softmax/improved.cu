@@ -57,6 +57,17 @@ __device__ float sum_of_group(float v)
     return v;
 }
 
+/* Four sums rather than one: where most elements of a row are alike, every addition of a long chain rounds the same way. */
+template <int N>
+__device__ float sum_of(const float (&v)[N])
+{
+    float part[4] = {};
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        part[i % 4] += v[i];
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
 /* Groups of LANES lanes, one row each; lane l holds packs l, l + LANES, … of its row. */
 template <class T, int PACK, int LANES, int PACKS>
 __global__ void __launch_bounds__(128) rows_in_groups(const T *x, int64_t row_stride, T *y, int64_t rows, int cols)
@@ -86,12 +97,10 @@ __global__ void __launch_bounds__(128) rows_in_groups(const T *x, int64_t row_st
         }
     }
     top = max_of_group<LANES>(top);
-    float sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < PACKS * PACK; i++) {
+    for (int i = 0; i < PACKS * PACK; i++)
         held[i] = expf(held[i] - top);
-        sum += held[i];
-    }
+    const float sum = sum_of(held);
     const float scale = 1.0f / sum_of_group<LANES>(sum);
     if (!present)
         return;
@@ -151,12 +160,10 @@ __global__ void __launch_bounds__(THREADS) rows_in_blocks(const T *x, int64_t ro
         }
     }
     top = over_block<THREADS, true>(top);
-    float sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < PACKS * PACK; i++) {
+    for (int i = 0; i < PACKS * PACK; i++)
         held[i] = expf(held[i] - top);
-        sum += held[i];
-    }
+    const float sum = sum_of(held);
     const float scale = 1.0f / over_block<THREADS, false>(sum);
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
@@ -199,11 +206,10 @@ __global__ void __launch_bounds__(CHUNK_THREADS) chunk_parts(const T *x, int64_t
         }
     }
     top = over_block<CHUNK_THREADS, true>(top); /* finite: every chunk has an element */
-    float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < PACKS * PACK; i++)
-        sum += expf(held[i] - top);
-    sum = over_block<CHUNK_THREADS, false>(sum);
+        held[i] = expf(held[i] - top);
+    const float sum = over_block<CHUNK_THREADS, false>(sum_of(held));
     if (threadIdx.x == 0)
         parts[(int64_t)blockIdx.x * gridDim.y + blockIdx.y] = {top, sum};
 }
