@@ -3,7 +3,7 @@
 //! Where the machine allows, all of it runs in namespaces of its own (no network, a loopback for the tool's two halves).
 //! A tool that does not get along with them is started once more without, and the record says so. Nothing is timed.
 
-use crate::staging::{Constants, Drawn, Staged, StorageKinds};
+use crate::staging::{Constants, Drawn, Staged, StorageKinds, nominal};
 use kernelseek_core::case::Case;
 use kernelseek_device::cuda::solo::{Contents, SoloReport, SoloSpec};
 use kernelseek_device::layout::ArenaLayout;
@@ -43,6 +43,15 @@ pub enum SoloRunError {
     /// The tool does not start.
     #[error("the tool does not start")]
     Start(#[from] kernelseek_sandbox::SandboxError),
+}
+
+/// The calls that a tool looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// So many, each on a content of its own, as an evaluation draws them.
+    Varied(u64),
+    /// So many on one nominal content: what two candidates can be compared on.
+    Alike(u64),
 }
 
 /// What every run of a tool shares.
@@ -125,11 +134,11 @@ impl Ran {
 }
 
 impl SoloBench {
-    /// Lays `case` out in a folder of its own, with `calls` calls on fresh contents. The constants are the same for all.
+    /// Lays `case` out in a folder of its own, with a number of calls. The constants are the same for all.
     ///
     /// # Errors
     /// When a content cannot be drawn or a file cannot be written.
-    pub fn lay(&self, case: &Case, calls: u64, label: &str) -> Result<Laid, SoloRunError> {
+    pub fn lay(&self, case: &Case, calls: Calls, label: &str) -> Result<Laid, SoloRunError> {
         let unique =
             crate::dice::Dice::new(&self.secret, &format!("{label}/{}/{}", case.id, std::process::id()))
                 .bits();
@@ -144,8 +153,16 @@ impl SoloBench {
         let stream = crate::dice::key(&self.secret, label);
         let mut spec = SoloSpec::new(case, &self.artifact, &self.entry);
         spec.gpu.clone_from(&self.gpu);
-        for call in 0..calls {
-            let drawn = Drawn { content: content::content_stream(&stream, case, call), mutation: None };
+        let (fresh, times) = match calls {
+            Calls::Varied(calls) => (calls, 1),
+            Calls::Alike(calls) => (1, calls),
+        };
+        for call in 0..fresh {
+            let content = match calls {
+                Calls::Varied(_) => content::content_stream(&stream, case, call),
+                Calls::Alike(_) => nominal(dice.bits()),
+            };
+            let drawn = Drawn { content, mutation: None };
             let mut staged = Staged::new(case, None);
             staged.fill(case, &kinds, drawn, 0, Some(&constants)).map_err(content_error)?;
             let mut round = Vec::new();
@@ -161,6 +178,12 @@ impl SoloBench {
             }
             spec.rounds.push(round);
         }
+        // Constants stay what the first call found.
+        let again = spec.rounds.first().map(|round| {
+            let constants = round.iter().zip(&constant);
+            constants.map(|(of, &c)| if c { Contents::Untouched } else { of.clone() }).collect::<Vec<_>>()
+        });
+        spec.rounds.extend((1..times).filter_map(|_| again.clone()));
         let text = serde_json::to_vec(&spec).unwrap_or_default();
         std::fs::write(laid.spec(), text)
             .map_err(|source| SoloRunError::File { path: laid.spec(), source })?;

@@ -21,7 +21,7 @@ pub struct Drawn {
 }
 
 /// The nominal content with this seed.
-const fn nominal(seed: u64) -> Content {
+pub(crate) const fn nominal(seed: u64) -> Content {
     Content { distribution: Distribution::Nominal, seed }
 }
 

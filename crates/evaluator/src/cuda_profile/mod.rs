@@ -5,7 +5,7 @@
 
 pub mod table;
 
-use crate::solo::{Fence, Ran, SoloBench, SoloRunError};
+use crate::solo::{Calls, Fence, Ran, SoloBench, SoloRunError};
 use kernelseek_core::case::Case;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -18,10 +18,18 @@ const REPORT: &str = "report";
 const METRICS: &str =
     "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,launch__registers_per_thread";
 
+/// The only one where durations are all that is wanted.
+const DURATION: &str = "gpu__time_duration.sum";
+/// Calls of which durations are the median, and how many of them only bring the clocks up.
+const DURATION_CALLS: usize = 15;
+const WARM_UP: usize = 6;
+
 /// How much the profiler collects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricSet {
+    /// How long every kernel takes, and nothing else: one pass, several calls, the median of the later ones.
+    Duration,
     /// A few passes: speed of light, launch, occupancy.
     Basic,
     /// And memory and scheduling.
@@ -35,6 +43,7 @@ impl MetricSet {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Duration => "duration",
             Self::Basic => "basic",
             Self::Detailed => "detailed",
             Self::Full => "full",
@@ -150,7 +159,8 @@ pub fn run(
         move |source| ProfileError::File { path, source }
     };
     std::fs::create_dir_all(folder).map_err(file_error(folder))?;
-    let laid = bench.lay(case, 1, "profile")?;
+    let calls = if set == MetricSet::Duration { DURATION_CALLS } else { 1 };
+    let laid = bench.lay(case, Calls::Alike(calls as u64), "profile")?;
     let made = laid.folder().join(format!("{REPORT}.ncu-rep"));
     let served = |ran: &Ran| made.is_file() && ran.report().is_some();
     let (ran, fence) = bench.around(ncu, &arguments(set, laid.folder()), &laid, &served)?;
@@ -162,8 +172,14 @@ pub fn run(
     let mut command: Vec<OsString> = vec![ncu.into(), "--import".into(), made.into()];
     command.extend(["--csv", "--page", "raw", "--print-units", "base"].map(OsString::from));
     let read = bench.start(command, &laid)?;
-    let launches = table::launches(&read.stdout);
+    let mut launches = table::launches(&read.stdout);
     let mut notes = Vec::new();
+    if set == MetricSet::Duration
+        && let Some(typical) = table::typical(&launches, calls, WARM_UP)
+    {
+        launches = typical;
+        notes.push(format!("of {calls} calls on one content, the median of those after the first {WARM_UP}"));
+    }
     if launches.is_empty() {
         notes.push("the report could not be read back as a table; open it with ncu-ui".to_owned());
     }
@@ -174,11 +190,14 @@ pub fn run(
 }
 
 fn arguments(set: MetricSet, folder: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> =
-        ["--clock-control", "none", "--target-processes", "all", "--set", set.as_str()]
-            .map(OsString::from)
-            .to_vec();
-    args.extend(["--metrics".into(), METRICS.into(), "-f".into(), "-o".into(), folder.join(REPORT).into()]);
+    let mut args = vec!["--clock-control", "none", "--target-processes", "all"];
+    match set {
+        // More would take more passes, between which kernels are replayed and clocks fall.
+        MetricSet::Duration => args.extend(["--metrics", DURATION]),
+        other => args.extend(["--set", other.as_str(), "--metrics", METRICS]),
+    }
+    let mut args: Vec<OsString> = args.into_iter().map(OsString::from).collect();
+    args.extend(["-f".into(), "-o".into(), folder.join(REPORT).into()]);
     args
 }
 
@@ -285,11 +304,16 @@ mod tests {
 
     #[test]
     fn clocks_are_left_alone() {
-        let args = arguments(MetricSet::Full, Path::new("/s"));
-        let words: Vec<_> = args.iter().map(|a| a.to_string_lossy()).collect();
-        assert!(
-            words.join(" ").starts_with("--clock-control none --target-processes all --set full --metrics")
+        let of = |set| {
+            let args = arguments(set, Path::new("/s"));
+            args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        let full = of(MetricSet::Full);
+        assert!(full.starts_with("--clock-control none --target-processes all --set full --metrics"));
+        assert!(full.ends_with(" -f -o /s/report"));
+        assert_eq!(
+            of(MetricSet::Duration),
+            "--clock-control none --target-processes all --metrics gpu__time_duration.sum -f -o /s/report"
         );
-        assert_eq!(words.last().unwrap(), "/s/report");
     }
 }

@@ -81,6 +81,25 @@ pub fn launches(text: &str) -> Vec<KernelLaunch> {
         .collect()
 }
 
+/// The launches of one call out of those of `calls` calls that did the same: each with the median of its durations, after the
+/// first `warm_up` calls. `None` where the calls did not all launch as much, or a duration is missing.
+#[must_use]
+pub fn typical(launches: &[KernelLaunch], calls: usize, warm_up: usize) -> Option<Vec<KernelLaunch>> {
+    if calls <= warm_up || launches.is_empty() || !launches.len().is_multiple_of(calls) {
+        return None;
+    }
+    let each = launches.len() / calls;
+    (0..each)
+        .map(|at| {
+            let same: Vec<&KernelLaunch> = launches.iter().skip(at).step_by(each).collect();
+            let alike = same.iter().all(|l| l.kernel == same[0].kernel);
+            let durations: Option<Vec<f64>> = same.iter().skip(warm_up).map(|l| l.duration_ns).collect();
+            let median = kernelseek_numerics::stats::median(&durations?)?;
+            alike.then(|| KernelLaunch { duration_ns: Some(median), ..same[0].clone() })
+        })
+        .collect()
+}
+
 /// What a unit is worth in nanoseconds or bytes; 1 for every other.
 fn factor(unit: &str) -> f64 {
     match unit.split('/').next().unwrap_or_default() {
@@ -136,6 +155,34 @@ mod tests {
 "0","4711","kernelseek","127.0.0.1","softmax(const float *, float *, ""x"")","1","13","(256, 1, 1)","(4096, 1, 1)","0","9.0","16.78","1,024","71.5","12,352","32","1.5","64","22.25","88.1"
 "1","4711","kernelseek","127.0.0.1","tail","1","13","(32, 1, 1)","(1, 1, 1)","0","9.0","n/a","","","900","16","0","0","0.1",""
 "#;
+
+    #[test]
+    fn the_later_calls_say_what_is_typical() {
+        let launch = |kernel: &str, ns: Option<f64>| KernelLaunch {
+            kernel: kernel.to_owned(),
+            duration_ns: ns,
+            ..KernelLaunch::default()
+        };
+        let calls = |times: &[f64]| -> Vec<KernelLaunch> {
+            times.iter().flat_map(|t| [launch("a", Some(*t)), launch("b", Some(10.0 * t))]).collect()
+        };
+        let all = calls(&[9.0, 9.0, 3.0, 1.0, 2.0]);
+        let typical_of = |launches: &[KernelLaunch]| {
+            let found = typical(launches, 5, 2)?;
+            Some(found.iter().map(|l| (l.kernel.clone(), l.duration_ns.unwrap())).collect::<Vec<_>>())
+        };
+        assert_eq!(typical_of(&all), Some(vec![("a".to_owned(), 2.0), ("b".to_owned(), 20.0)]));
+        // A launch too many, other kernels in one call, a duration that is missing, nothing at all.
+        assert_eq!(typical_of(&all[1..]), None);
+        let mut other = all.clone();
+        other[4].kernel = "c".to_owned();
+        assert_eq!(typical_of(&other), None);
+        let mut missing = all.clone();
+        missing[9].duration_ns = None;
+        assert_eq!(typical_of(&missing), None);
+        assert_eq!(typical_of(&[]), None);
+        assert_eq!(typical(&all, 5, 5), None);
+    }
 
     #[test]
     fn launches_with_units() {

@@ -9,7 +9,7 @@ use crate::evaluate::Verdict;
 use crate::event::{Event, Sink};
 use crate::session::{Session, SessionError};
 use crate::settings::Settings;
-use crate::solo::{self, Fence, Laid, Ran, SoloBench, SoloRunError};
+use crate::solo::{self, Calls, Fence, Laid, Ran, SoloBench, SoloRunError};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::problem::Target;
@@ -191,7 +191,7 @@ pub fn run(
 }
 
 fn one(bench: &SoloBench, program: &Path, tool: Tool, case: &Case) -> Result<(Judged, Fence), SoloRunError> {
-    let laid = bench.lay(case, CALLS, &format!("sanitize/{}", tool.as_str()))?;
+    let laid = bench.lay(case, Calls::Varied(CALLS), &format!("sanitize/{}", tool.as_str()))?;
     let log = laid.folder().join("report.txt");
     let args = arguments(tool, &log);
     let served = |_: &Ran| parse::parse(&read(&log)).errors.is_some();

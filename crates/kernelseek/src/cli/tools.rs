@@ -35,6 +35,8 @@ impl SanitizeArg {
 /// How much a profile collects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SetArg {
+    /// How long every kernel takes: one pass, the median of several calls
+    Duration,
     /// Speed of light, launch, occupancy: a few passes
     Basic,
     /// And memory and scheduling
@@ -48,6 +50,7 @@ impl SetArg {
     #[must_use]
     pub const fn set(self) -> MetricSet {
         match self {
+            Self::Duration => MetricSet::Duration,
             Self::Basic => MetricSet::Basic,
             Self::Detailed => MetricSet::Detailed,
             Self::Full => MetricSet::Full,
