@@ -295,14 +295,14 @@ fn slow(throughput: &Throughput) -> Vec<String> {
             misses.push(format!(
                 "a {} verdict on {} takes {:.1} s, more than {most} s",
                 run.tier.as_str(),
-                run.problem,
+                run.of_what(),
                 run.seconds
             ));
         }
         if run.tier == Tier::Default && run.rest_share() > REST {
             misses.push(format!(
                 "a default verdict on {} spends {:.0} % of its time neither on the GPU nor on flushes",
-                run.problem,
+                run.of_what(),
                 100.0 * run.rest_share()
             ));
         }
@@ -376,6 +376,7 @@ pub(super) mod tests {
     pub(crate) fn record() -> SelftestRecord {
         let walk = |tier, seconds| Walk {
             problem: "softmax".into(),
+            set: None,
             tier,
             scenarios: 20,
             seconds,

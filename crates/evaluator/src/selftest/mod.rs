@@ -30,7 +30,7 @@ pub use raw::Raw;
 pub use recompute::recompute;
 pub use record::{AaRun, CycleCount, Gain, HostileTrial, SelftestRecord, SlowdownTrial};
 pub use slowdown::run as run_slowdown;
-pub use throughput::run as run_throughput;
+pub use throughput::{Whole, run as run_throughput};
 
 use crate::evaluate::{self, EvaluateError, Evaluation};
 use crate::event::Sink;
@@ -53,6 +53,8 @@ pub const GAIN_ROUNDS: usize = 3;
 pub const FAULTS: usize = 100;
 /// Folder of the kernel of known duration, beside the others of the cuda target.
 pub const SLOWDOWN_PROBLEM: &str = "slowdown";
+/// Its scenarios of up to a millisecond, on which the time of a whole evaluation is taken.
+pub const LONG_SET: &str = "up_to_1ms";
 /// A copy of that kernel in which nothing is changed.
 const SAME: &str = "same.cu";
 

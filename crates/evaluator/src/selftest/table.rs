@@ -1,6 +1,7 @@
 //! The tables that documents show of a record: Markdown, made from the record alone.
 
 use super::SelftestRecord;
+use crate::settings::Tier;
 use std::fmt::Write as _;
 
 /// What a record of a GPU says, as a table with the bar beside each figure.
@@ -55,26 +56,32 @@ pub fn markdown(record: &SelftestRecord) -> String {
         );
     }
     if let Some(t) = &record.throughput {
-        row(
-            &format!("default verdict, {} scenarios, built and calibrated", t.scenarios),
-            "30 s",
-            format!("{:.1} s", t.default_seconds),
-        );
+        for run in t.runs.iter().filter(|run| run.tier == Tier::Default) {
+            row(
+                &format!(
+                    "default verdict on {}, {} scenarios, built and calibrated",
+                    run.of_what(),
+                    run.scenarios
+                ),
+                "30 s",
+                format!("{:.1} s", run.seconds),
+            );
+            row(
+                "share of it that is neither work of the GPU nor a flush",
+                "25 %",
+                format!(
+                    "{:.0} % (GPU {:.0} %, flushes {:.0} %)",
+                    100.0 * run.rest_share(),
+                    100.0 * run.gpu_share(),
+                    100.0 * run.flush_share()
+                ),
+            );
+        }
         row("quick verdict", "3 s", format!("{:.1} s", t.quick_seconds));
-        row(
-            "share of it that is neither work of the GPU nor a flush",
-            "25 %",
-            format!(
-                "{:.0} % (GPU {:.0} %, flushes {:.0} %)",
-                100.0 * t.rest_share,
-                100.0 * t.gpu_share,
-                100.0 * t.flush_share
-            ),
-        );
         let chores = t.default_run().map(|run| &run.chore_seconds).filter(|all| !all.is_empty());
         if let Some(chores) = chores {
             let each: Vec<String> = chores.iter().map(|(name, s)| format!("{name} {s:.2} s")).collect();
-            row("of that, waiting for workers, by occasion", "", each.join(", "));
+            row("of the first of these, waiting by occasion", "", each.join(", "));
         }
     }
     for (what, trials) in [
@@ -124,7 +131,8 @@ mod tests {
             "| half of a scenario's interval, calls 50 µs and longer | ±0.5 % | 2 of 2; median ±0.40 %, widest ±0.40 % |",
             "| planted gain of 2 % found (c20) | 95 % | 19 of 20 |",
             "| quick verdict | 3 s | 2.0 s |",
-            "| of that, waiting for workers, by occasion |  | start 1.25 s, stop 0.50 s |",
+            "| default verdict on softmax, 20 scenarios, built and calibrated | 30 s | 20.0 s |",
+            "| of the first of these, waiting by occasion |  | start 1.25 s, stop 0.50 s |",
             "| faults recovered from, the next verdict right | all | 1 of 1 |",
             "| hostile and honest candidates as expected | all | 0 of 1 |",
             "\n* b.cu round 1: FAIL",

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 pub struct Walk {
     /// Problem.
     pub problem: String,
+    /// Its scenario set, where it is not the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
     /// Tier.
     pub tier: Tier,
     /// Scenarios.
@@ -34,10 +37,11 @@ pub struct Walk {
 }
 
 impl Walk {
-    fn new(problem: String, tier: Tier, scenarios: usize, seconds: f64, spent: Spent) -> Self {
+    fn new(of: Whole<'_>, tier: Tier, scenarios: usize, seconds: f64, spent: Spent) -> Self {
         let seconds_of = |d: Duration| d.as_secs_f64();
         Self {
-            problem,
+            problem: of.problem.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            set: of.set.map(str::to_owned),
             tier,
             scenarios,
             seconds,
@@ -45,6 +49,15 @@ impl Walk {
             request_seconds: seconds_of(spent.requests),
             flush_seconds: seconds_of(spent.flush),
             chore_seconds: Chore::ALL.map(|c| (c.as_str().to_owned(), seconds_of(spent.on(c)))).into(),
+        }
+    }
+
+    /// Problem and set in a few words.
+    #[must_use]
+    pub fn of_what(&self) -> String {
+        match &self.set {
+            Some(set) => format!("{} ({set})", self.problem),
+            None => self.problem.clone(),
         }
     }
 
@@ -65,7 +78,16 @@ impl Walk {
     }
 }
 
-/// The evaluations that were timed. The figures of the largest default one and of the quick one stand on top.
+/// What is evaluated as a whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Whole<'a> {
+    /// Folder of the problem.
+    pub problem: &'a Path,
+    /// Scenario set; the problem's usual one when `None`.
+    pub set: Option<&'a str>,
+}
+
+/// The evaluations that were timed. The figures of the first default one and of the quick one stand on top.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// Scenarios of the default verdict.
@@ -88,7 +110,7 @@ impl Throughput {
     /// Sums up; `None` without a default and a quick evaluation.
     #[must_use]
     pub fn of(runs: Vec<Walk>) -> Option<Self> {
-        let default = largest_default(&runs)?;
+        let default = first_default(&runs)?;
         let quick = of(&runs, Tier::Quick).map(|r| r.seconds).max_by(f64::total_cmp)?;
         Some(Self {
             scenarios: default.scenarios,
@@ -104,7 +126,7 @@ impl Throughput {
     /// The run whose figures stand on top.
     #[must_use]
     pub fn default_run(&self) -> Option<&Walk> {
-        largest_default(&self.runs)
+        first_default(&self.runs)
     }
 }
 
@@ -112,43 +134,44 @@ fn of(runs: &[Walk], tier: Tier) -> impl Iterator<Item = &Walk> {
     runs.iter().filter(move |r| r.tier == tier)
 }
 
-fn largest_default(runs: &[Walk]) -> Option<&Walk> {
-    of(runs, Tier::Default).max_by_key(|r| r.scenarios)
+fn first_default(runs: &[Walk]) -> Option<&Walk> {
+    of(runs, Tier::Default).next()
 }
 
-/// Times a default evaluation of each of `problems`, and a quick one of the first.
+/// Times a default evaluation of each of `all`, and a quick one of `quick`.
 ///
 /// # Errors
 /// When a seed or a reference fails.
 pub fn run(
-    problems: &[&Path],
+    all: &[Whole<'_>],
+    quick: Whole<'_>,
     settings: &Settings,
     stand: &mut Stand,
     sink: &mut dyn Sink,
 ) -> Result<Option<Throughput>, EvaluateError> {
     let mut runs = Vec::new();
-    for problem in problems {
-        runs.push(one(problem, Tier::Default, settings, stand, sink)?);
+    for whole in all {
+        runs.push(one(*whole, Tier::Default, settings, stand, sink)?);
     }
-    if let Some(first) = problems.first() {
-        runs.push(one(first, Tier::Quick, settings, stand, sink)?);
-    }
+    runs.push(one(quick, Tier::Quick, settings, stand, sink)?);
     Ok(Throughput::of(runs))
 }
 
 fn one(
-    problem: &Path,
+    of: Whole<'_>,
     tier: Tier,
     settings: &Settings,
     stand: &mut Stand,
     sink: &mut dyn Sink,
 ) -> Result<Walk, EvaluateError> {
+    let Whole { problem, set } = of;
+    let label = format!("throughput/{}/{}", tier.as_str(), set.unwrap_or_default());
     let settings = Settings {
-        secret: crate::dice::key(&settings.secret, &format!("throughput/{}", tier.as_str())),
+        secret: crate::dice::key(&settings.secret, &label),
         tier,
         effort: Effort::of(tier),
         only: Vec::new(),
-        set: None,
+        set: set.map(str::to_owned),
         calibrate: tier != Tier::Quick,
         ..settings.clone()
     };
@@ -171,7 +194,7 @@ fn one(
     let seconds = start.elapsed().as_secs_f64();
     let spent = session.gpu_hold().map_or_else(Spent::default, |hold| hold.gpu().spent());
     stand.keep(&session);
-    Ok(Walk::new(evaluation.verdict.problem, tier, evaluation.verdict.scenarios.len(), seconds, spent))
+    Ok(Walk::new(of, tier, evaluation.verdict.scenarios.len(), seconds, spent))
 }
 
 #[cfg(test)]
@@ -186,7 +209,7 @@ mod tests {
             flush: s(seconds * 0.125),
             ..Spent::default()
         };
-        Walk::new("p".into(), tier, scenarios, seconds, spent)
+        Walk::new(Whole { problem: Path::new("at/p"), set: None }, tier, scenarios, seconds, spent)
     }
 
     #[test]
@@ -196,11 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_default_run_counts_and_the_slowest_quick_one() {
+    fn the_first_default_run_counts_and_the_slowest_quick_one() {
         let runs =
-            vec![walk(Tier::Default, 20, 9.0), walk(Tier::Default, 26, 12.0), walk(Tier::Quick, 1, 2.0)];
+            vec![walk(Tier::Default, 26, 12.0), walk(Tier::Default, 26, 9.0), walk(Tier::Quick, 1, 2.0)];
         let sum = Throughput::of(runs.clone()).unwrap();
         assert_eq!((sum.scenarios, sum.default_seconds, sum.quick_seconds), (26, 12.0, 2.0));
+        assert_eq!((runs[0].of_what(), sum.default_run()), ("p".to_owned(), Some(&runs[0])));
         assert_eq!(Throughput::of(runs[..2].to_vec()), None);
         assert_eq!(Throughput::of(Vec::new()), None);
     }

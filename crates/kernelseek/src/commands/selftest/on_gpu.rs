@@ -5,7 +5,7 @@ use crate::cli::Section;
 use crate::error::CommandError;
 use crate::progress::Progress;
 use kernelseek_evaluator::selftest::{
-    self, AA_RUNS, AA_VERDICTS, FAULTS, GAIN_ROUNDS, SLOWDOWN_PROBLEM, SelftestRecord,
+    self, AA_RUNS, AA_VERDICTS, FAULTS, GAIN_ROUNDS, LONG_SET, SLOWDOWN_PROBLEM, SelftestRecord, Whole,
 };
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -128,11 +128,12 @@ impl Going<'_> {
         let start = Instant::now();
         let mut progress = Progress::new(self.printer);
         let own = self.args.problem.clone();
-        let other = beside(&own, SLOWDOWN_PROBLEM);
-        let problems: &[&Path] = if own == other { &[&own] } else { &[&own, &other] };
+        let timed = beside(&own, SLOWDOWN_PROBLEM);
+        let all = [Some(LONG_SET), None].map(|set| Whole { problem: &timed, set });
+        let quick = Whole { problem: &own, set: None };
         let settings = self.derived("throughput", 0);
         self.record.throughput =
-            selftest::run_throughput(problems, &settings, &mut self.stand, &mut progress)?;
+            selftest::run_throughput(&all, quick, &settings, &mut self.stand, &mut progress)?;
         progress.finish();
         self.spent("throughput", start);
         self.save()
