@@ -155,6 +155,8 @@ pub enum Reply {
         /// Process id.
         pid: u32,
     },
+    /// The driver of a GPU has started; sent before anything is asked, by workers whose calls run on one.
+    Ready,
     /// The sandbox is in place; the listener descriptor comes along if denials are recorded.
     Locked {
         /// What is in force; `None` for a worker that has no sandbox.

@@ -34,6 +34,16 @@ pub struct Started {
     patience: Duration,
 }
 
+impl Started {
+    /// Waits until the worker can be told to load: on a GPU its driver starts first, and disturbs what runs there meanwhile.
+    ///
+    /// # Errors
+    /// When the driver does not start.
+    pub fn await_ready(&mut self) -> Result<(), DeviceError> {
+        self.worker.await_ready(self.patience)
+    }
+}
+
 /// Something that can be loaded by a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Artifact {
@@ -232,15 +242,8 @@ impl Bench {
         Ok(Started { worker, path: path.to_owned(), entry, model, read: Vec::new(), patience })
     }
 
-    /// Starts the reference's worker: trusted, native code without the lockdown so that a model can be asked for.
-    ///
-    /// # Errors
-    /// When it does not start or cannot be loaded.
-    pub fn spawn_reference(&self) -> Result<Worker, DeviceError> {
-        self.load(self.start_reference()?)
-    }
-
-    /// Starts the reference's process; see [`Self::spawn_reference`] and [`Self::start`].
+    /// Starts the reference's process: trusted, native code without the lockdown so that a model can be asked for.
+    /// [`Self::load`] goes on from there.
     ///
     /// # Errors
     /// When it does not start.

@@ -16,8 +16,20 @@ pub const PRIOR: f64 = 0.005;
 /// Spread of the seed against itself from which on it hides what is to be measured; a busy machine is likelier than a
 /// restless kernel.
 pub const UNSTEADY: f64 = 0.05;
+/// Fewest instances whose spread is told without the effect of the places: one number out of four is little to fit, and the
+/// spread is drawn to that of all scenarios.
+const LEAST_LEVELED: usize = 4;
 /// Times that an unsteady calibration is measured again.
 const AGAIN: u32 = 3;
+
+/// How restless a scenario's pairs are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Standard deviation of the log-ratios of single pairs within an instance.
+    pub scatter: f64,
+    /// One call of the seed, nanoseconds.
+    pub call_ns: f64,
+}
 
 /// The spread of each scenario.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -26,6 +38,9 @@ pub struct Calibration {
     pub pooled: f64,
     /// Of each scenario alone.
     pub scenarios: BTreeMap<String, f64>,
+    /// How many pairs each scenario needs follows from this.
+    #[serde(default)]
+    pub noise: BTreeMap<String, Noise>,
     /// Geometric mean of the seed's ratio to itself.
     pub geomean: f64,
     /// How often it was measured because it was unsteady.
@@ -39,18 +54,24 @@ impl Calibration {
     pub fn of(states: &[ScenarioState]) -> Self {
         let mut scenarios = BTreeMap::new();
         let mut means = Vec::new();
+        let mut noise = BTreeMap::new();
         for state in states {
+            let scatter = pooled_deviation(&state.log_ratios());
+            if let (Some(scatter), Some(call_ns)) = (scatter, state.per_call(|p| p.seed_ns)) {
+                noise.insert(state.case.id.clone(), Noise { scatter, call_ns });
+            }
+            let leveled = state.leveled(LEAST_LEVELED);
             let levels: Vec<f64> =
-                state.log_ratios().iter().filter_map(|pairs| stats::median(pairs)).collect();
+                leveled.instances.iter().filter_map(|pairs| stats::median(pairs)).collect();
             if levels.len() >= 2 {
-                scenarios.insert(state.case.id.clone(), standard_deviation(&levels));
+                scenarios.insert(state.case.id.clone(), standard_deviation(&levels, leveled.fitted));
                 means.extend(stats::median(&levels));
             }
         }
         let n = scenarios.len().max(1) as f64;
         let pooled = (scenarios.values().map(|s| s * s).sum::<f64>() / n).sqrt();
         let geomean = (means.iter().sum::<f64>() / means.len().max(1) as f64).exp();
-        Self { pooled, scenarios, geomean, again: 0 }
+        Self { pooled, scenarios, noise, geomean, again: 0 }
     }
 
     /// The spread to use for a scenario: its own, drawn half-way (in variance) to the pooled one, since few instances
@@ -92,6 +113,9 @@ impl Calibration {
         for (id, spread) in earlier.scenarios {
             self.scenarios.entry(id).or_insert(spread);
         }
+        for (id, noise) in earlier.noise {
+            self.noise.entry(id).or_insert(noise);
+        }
     }
 
     /// Where a calibration is kept.
@@ -118,10 +142,23 @@ impl Calibration {
     }
 }
 
-fn standard_deviation(values: &[f64]) -> f64 {
+/// Standard deviation of values around the means of their groups; `None` without a group of two.
+fn pooled_deviation(groups: &[Vec<f64>]) -> Option<f64> {
+    let (mut squares, mut free) = (0.0, 0);
+    for group in groups.iter().filter(|g| g.len() >= 2) {
+        let mean = group.iter().sum::<f64>() / group.len() as f64;
+        squares += group.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+        free += group.len() - 1;
+    }
+    (free > 0).then(|| (squares / free as f64).sqrt())
+}
+
+/// Standard deviation of values out of which `fitted` parameters have been taken beside their mean.
+fn standard_deviation(values: &[f64], fitted: usize) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt()
+    let free = (n - 1.0 - fitted as f64).max(1.0);
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / free).sqrt()
 }
 
 #[cfg(test)]
@@ -133,6 +170,7 @@ mod tests {
         let calibration = Calibration {
             pooled: 0.01,
             scenarios: [("a".to_owned(), 0.0), ("b".to_owned(), 0.02)].into(),
+            noise: BTreeMap::new(),
             geomean: 1.0,
             again: 0,
         };
@@ -148,6 +186,7 @@ mod tests {
         let of = |pooled: f64| Calibration {
             pooled,
             scenarios: [("a".to_owned(), pooled)].into(),
+            noise: BTreeMap::new(),
             geomean: 1.0,
             again: 0,
         };
@@ -163,6 +202,12 @@ mod tests {
         assert_eq!((rounds, kept.pooled), (AGAIN, 0.3));
         // Another set of scenarios is no second opinion.
         assert_eq!(of(0.4).beside(of(0.3), false).pooled, 0.4);
+    }
+
+    #[test]
+    fn scatter_is_that_within_instances() {
+        assert_eq!(pooled_deviation(&[vec![1.0, 3.0], vec![101.0, 103.0], vec![7.0]]), Some(2f64.sqrt()));
+        assert_eq!(pooled_deviation(&[vec![1.0], vec![]]), None);
     }
 
     #[test]

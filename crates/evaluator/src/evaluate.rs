@@ -8,6 +8,7 @@ use crate::judge::{self, Terms};
 use crate::measure::{MeasureError, Measurer};
 use crate::oracle::Oracle;
 use crate::request::Sweeper;
+use crate::requests;
 use crate::sanitize;
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::session::{Session, SessionError};
@@ -183,8 +184,9 @@ pub fn evaluate(
         stream: crate::dice::key(&settings.secret, "visible"),
         layers: None,
         ahead: std::collections::VecDeque::new(),
+        places: None,
     };
-    let mut states = measure_all(&mut measurer, cases, sink)?;
+    let mut states = measure_all(&mut measurer, cases, Some(&calibration), sink)?;
     verdict.findings.extend(session.gpu_hold().and_then(GpuHold::foreign));
     verdict.gpu = session.gpu_identity();
     let layers = measurer.layers.take();
@@ -223,18 +225,23 @@ pub fn evaluate(
     Ok(Evaluation { spreads, canaries, ..finish(verdict, raw, start) })
 }
 
-/// Measures every instance of every case.
+/// Measures every instance of every case. On a GPU a calibration says how many pairs each needs.
 pub(crate) fn measure_all(
     measurer: &mut Measurer<'_>,
     cases: Vec<Case>,
+    calibration: Option<&Calibration>,
     sink: &mut dyn Sink,
 ) -> Result<Vec<ScenarioState>, MeasureError> {
     let mut states: Vec<ScenarioState> = cases.into_iter().map(ScenarioState::new).collect();
     for state in &mut states {
         state.column = measurer.column;
+        let known = calibration.filter(|_| measurer.bench.gpu.is_some());
+        let noise = known.and_then(|c| c.noise.get(&state.case.id).copied());
+        state.pairs = requests::pairs(&measurer.settings.effort, noise);
     }
     let instances = measurer.settings.effort.instances;
-    measurer.start_ahead(instances);
+    measurer.find_places(&states);
+    measurer.begin(instances, &mut states, sink)?;
     for index in 0..instances {
         if states.iter().all(ScenarioState::is_dead) {
             break;
@@ -279,7 +286,7 @@ fn full_extras(
         sink.on(&Event::HeldOut { drawn: cases.len() });
         measurer.label = "held-out";
         measurer.stream = crate::dice::key(&settings.secret, "held-out");
-        let states = measure_all(measurer, cases, sink)?;
+        let states = measure_all(measurer, cases, None, sink)?;
         let judge = |peaks: Option<Peaks>| -> Vec<ScenarioVerdict> {
             let with = |terms: Terms| Terms { peaks: peaks.unwrap_or(terms.peaks), ..terms };
             states.iter().map(|s| judge::scenario(s, &with(terms(&s.case.id)))).collect()
@@ -553,8 +560,9 @@ pub(crate) fn calibrate(
         stream: crate::dice::key(&settings.secret, "calibration"),
         layers: None,
         ahead: std::collections::VecDeque::new(),
+        places: None,
     };
-    let states = measure_all(&mut measurer, cases, sink)?;
+    let states = measure_all(&mut measurer, cases, None, sink)?;
     // A seed that does not pass its own checks can be nobody's partner.
     for state in &states {
         if let Some(finding) = state.findings.iter().find(|f| f.severity == Severity::Fail) {

@@ -6,7 +6,7 @@ use crate::settings::{Effort, Mode};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::{GpuSplit, GpuTimes, Ratio, ScenarioVerdict, Stage, Standing, Word, word_of};
 use kernelseek_device::peaks::Peaks;
-use kernelseek_numerics::stats;
+use kernelseek_numerics::stats::{self, Estimate};
 
 /// What judging needs beside the scenario's state.
 #[derive(Debug, Clone, Copy)]
@@ -26,25 +26,16 @@ pub struct Terms {
 /// The ratio of a scenario with its interval, if anything was timed.
 #[must_use]
 pub fn ratio(state: &ScenarioState, terms: &Terms) -> Option<Ratio> {
-    let log_ratios = state.log_ratios();
-    let estimate = stats::paired_ratio(&log_ratios, terms.effort.confidence, terms.aa_spread, 1).ok()?;
-    if estimate.zero_width {
-        // No clock repeats itself to the bit: the caller turns an interval without width into UNPROVEN.
-        return Some(Ratio {
-            point: estimate.point,
-            lo: estimate.point,
-            hi: estimate.point,
-            instances: estimate.instances,
-            pairs: estimate.pairs,
-        });
-    }
-    Some(Ratio {
-        point: estimate.point,
-        lo: estimate.lo,
-        hi: estimate.hi,
-        instances: estimate.instances,
-        pairs: estimate.pairs,
-    })
+    let e = estimate(state, terms.effort.confidence, terms.aa_spread)?;
+    // No clock repeats itself to the bit: the caller turns an interval without width into UNPROVEN.
+    let (lo, hi) = if e.zero_width { (e.point, e.point) } else { (e.lo, e.hi) };
+    Some(Ratio { point: e.point, lo, hi, instances: e.instances, pairs: e.pairs })
+}
+
+/// What the pairs of a scenario say about its ratio.
+pub(crate) fn estimate(state: &ScenarioState, confidence: f64, aa_spread: f64) -> Option<Estimate> {
+    let leveled = state.leveled(stats::LEAST_FOR_INTERVALS);
+    stats::paired_ratio(&leveled.instances, leveled.fitted, confidence, aa_spread, 1).ok()
 }
 
 /// Judges one scenario.

@@ -19,7 +19,7 @@ use crate::requests::{
 };
 use crate::scenario_state::{Instance, Pair, ScenarioState};
 use crate::settings::{Column, Mode, Settings};
-use crate::sides::{Ahead, Sides};
+use crate::sides::{Ahead, Places, Sides};
 use crate::staging::{Constants, Drawn, Staged};
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::client::{DeviceError, Worker};
@@ -59,8 +59,10 @@ pub struct Measurer<'a> {
     pub(crate) stream: [u8; 32],
     /// Sandbox layers that the candidate's workers reported.
     pub(crate) layers: Option<kernelseek_sandbox::report::Layers>,
-    /// Both sides of instances to come, started ahead and not loaded.
+    /// Both sides of instances to come, started ahead.
     pub(crate) ahead: VecDeque<Ahead>,
+    /// Where the two sides have their arenas on a GPU.
+    pub(crate) places: Option<Places>,
 }
 
 impl Measurer<'_> {
@@ -85,9 +87,9 @@ impl Measurer<'_> {
                     Sides { seed, candidate: Some(candidate) }
                 }
                 Some(Sides { seed, candidate: None }) => {
-                    Sides { candidate: self.spawn_candidate(state), seed }
+                    Sides { candidate: self.spawn_candidate(state, index)?, seed }
                 }
-                None => self.spawn_both(state)?,
+                None => self.spawn_both(state, index)?,
             };
             if pair.candidate.is_some() {
                 let measured = self.scenario(index, state, &mut pair, &mut dice, sink);
@@ -125,7 +127,7 @@ impl Measurer<'_> {
         let pool = pool_size(state.case.slot_bytes(), effort.max_slots, memory);
         let gpu = self.bench.gpu.clone();
         let mut constants = self.constants(state, index, dice)?;
-        if index == 0 {
+        if index == 0 && state.fixed.is_empty() {
             self.oracle.prepare(state, &mut sides.seed, sink)?;
         }
         sides
@@ -143,7 +145,8 @@ impl Measurer<'_> {
                 loaded.map_err(|e| MeasureError::gpu(state, e))?;
             }
         }
-        let mut instance = Instance::default();
+        let swapped = self.places.is_some() && Places::swapped(index);
+        let mut instance = Instance { swapped, ..Instance::default() };
         if let Err(error) = self.prepare(state, &mut sides.seed, &mut candidate, &mut instance)? {
             state.find(fault::finding(&error, Some(&state.case), "during `prepare`"));
             self.note_denials(state, &candidate);
@@ -153,7 +156,7 @@ impl Measurer<'_> {
             (0..pool).map(|_| Staged::new(&state.case, gpu.as_ref())).collect();
         let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
         let mut referenced: BTreeSet<usize> = dice
-            .distinct(references_in(index, effort.instances, effort.references), effort.pairs + 1)
+            .distinct(references_in(index, effort.instances, effort.references), state.pairs + 1)
             .into_iter()
             .map(|p| p as usize)
             .collect();
@@ -165,9 +168,9 @@ impl Measurer<'_> {
         let mut alive = true;
         let mut pairs_done = 0;
         let mut attempts = 0;
-        while alive && pairs_done <= effort.pairs {
+        while alive && pairs_done <= state.pairs {
             // Half-way, constants change behind the same pointers, and `prepare` is told.
-            if constants.any() && pairs_done == 1 + effort.pairs / 2 && attempts == 0 {
+            if constants.any() && pairs_done == 1 + state.pairs / 2 && attempts == 0 {
                 constants = Constants::draw(&state.case, &state.constant, dice.bits(), gpu.as_ref())
                     .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })?;
                 for worker in [&mut sides.seed, &mut candidate] {

@@ -1,6 +1,6 @@
 //! What is right: the reference's outputs, and the error that an honest implementation makes.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Started};
 use crate::compare;
 use crate::event::{Event, Sink};
 use crate::gpu_slots;
@@ -70,6 +70,8 @@ pub struct Oracle {
     bench: Bench,
     cache: PathBuf,
     worker: Option<(Worker, String)>,
+    /// The reference's process, started ahead.
+    started: Option<Started>,
     sweeper: Sweeper,
 }
 
@@ -77,7 +79,15 @@ impl Oracle {
     /// An oracle that caches under `cache`. Nothing is started yet.
     #[must_use]
     pub fn new(bench: &Bench, cache: PathBuf) -> Self {
-        Self { bench: bench.clone(), cache, worker: None, sweeper: Sweeper::default() }
+        Self { bench: bench.clone(), cache, worker: None, started: None, sweeper: Sweeper::default() }
+    }
+
+    /// Starts the reference's process, if there is none, without waiting for it.
+    pub fn start(&mut self) {
+        if self.worker.is_none() && self.started.is_none() {
+            // What does not start is started again when it is needed, and said then.
+            self.started = self.bench.start_reference().ok();
+        }
     }
 
     /// Computes the fixed contents of a scenario (or finds them in the cache) and the seed's error on them.
@@ -180,7 +190,8 @@ impl Oracle {
                 worker
             }
             None => {
-                let mut worker = self.bench.spawn_reference().map_err(failed)?;
+                let started = self.started.take().map_or_else(|| self.bench.start_reference(), Ok);
+                let mut worker = started.and_then(|started| self.bench.load(started)).map_err(failed)?;
                 worker.map(case, 1, PATIENCE).map_err(failed)?;
                 worker
             }

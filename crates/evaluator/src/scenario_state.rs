@@ -8,7 +8,7 @@ use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::WorstError;
 use kernelseek_numerics::content::{Content, Distribution};
 use kernelseek_numerics::judge::Yardstick;
-use kernelseek_numerics::stats;
+use kernelseek_numerics::stats::{self, Leveled};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +83,9 @@ pub struct Instance {
     pub candidate_first_ns: f64,
     /// `prepare` of the candidate, nanoseconds.
     pub prepare_ns: Option<f64>,
+    /// Whether the sides had each other's places in device memory: those of the instance before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub swapped: bool,
 }
 
 /// A fixed content with the reference's outputs.
@@ -137,6 +140,8 @@ pub struct ScenarioState {
     pub audited: bool,
     /// Index of the next secret content.
     pub next_content: u64,
+    /// Timed pairs of each instance.
+    pub pairs: usize,
     /// What is timed. It is `call` on both sides once either waits for the device inside a call.
     pub column: Column,
     /// Wall times of the supervisor's canary after requests.
@@ -162,7 +167,7 @@ impl Canary {
 }
 
 impl ScenarioState {
-    /// Nothing measured yet.
+    /// Nothing measured yet, and nothing to be timed.
     #[must_use]
     pub fn new(case: Case) -> Self {
         let kinds = StorageKinds::of(&case);
@@ -188,6 +193,7 @@ impl ScenarioState {
             widened: BTreeSet::new(),
             audited: false,
             next_content: 0,
+            pairs: 0,
             column: Column::default(),
             canary: Canary::default(),
         }
@@ -279,19 +285,33 @@ impl ScenarioState {
     /// Logarithms of seed time over candidate time, instance by instance.
     #[must_use]
     pub fn log_ratios(&self) -> Vec<Vec<f64>> {
+        self.ratios_and_places().0
+    }
+
+    /// [`Self::log_ratios`] without what the places of the two sides make of them, where there are `least` instances.
+    #[must_use]
+    pub fn leveled(&self, least: usize) -> Leveled {
+        let (ratios, swapped) = self.ratios_and_places();
+        stats::level(ratios, &swapped, least)
+    }
+
+    /// Log-ratios of every instance that has any, and whether its places were swapped.
+    fn ratios_and_places(&self) -> (Vec<Vec<f64>>, Vec<bool>) {
         let overhead = self.overhead_ns();
         self.instances
             .iter()
             .map(|i| {
-                i.pairs
+                let pairs = i
+                    .pairs
                     .iter()
                     .filter_map(|p| {
                         let ratio = (p.seed_ns - overhead) / (p.candidate_ns - overhead);
                         (ratio > 0.0 && ratio.is_finite()).then(|| ratio.ln())
                     })
-                    .collect::<Vec<f64>>()
+                    .collect::<Vec<f64>>();
+                (pairs, i.swapped)
             })
-            .filter(|pairs| !pairs.is_empty())
-            .collect()
+            .filter(|(pairs, _)| !pairs.is_empty())
+            .unzip()
     }
 }

@@ -113,14 +113,14 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// The effort of a tier where calls run on a GPU. Instances differ little there beyond what single calls scatter, and each
-    /// costs two starts of a driver: a few more of them than on the CPU, and long requests (`requests::calls`).
+    /// The effort of a tier where calls run on a GPU: more instances than on the CPU, since one process times short calls up to
+    /// a percent differently from the next, with few long requests each (`requests::calls`, `requests::pairs`).
     #[must_use]
     pub const fn on_gpu(tier: Tier) -> Self {
         let base = Self::of(tier);
         match tier {
             Tier::Quick => base,
-            Tier::Default => Self { instances: 6, pairs: 6, ..base },
+            Tier::Default => Self { instances: 8, pairs: 4, ..base },
             Tier::Full => Self { instances: 8, pairs: 8, ..base },
         }
     }

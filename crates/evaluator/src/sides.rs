@@ -1,4 +1,4 @@
-//! The two sides of an instance: their processes started, and given up.
+//! The two sides of an instance: their processes started, their places in device memory, and given up.
 
 use crate::bench::Started;
 use crate::dice::Dice;
@@ -7,9 +7,13 @@ use crate::fault;
 use crate::measure::{MeasureError, Measurer};
 use crate::measure_error::seed_error;
 use crate::oracle::OracleError;
+use crate::requests::pool_size;
 use crate::scenario_state::ScenarioState;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_device::client::{DeviceError, Worker};
+use kernelseek_device::cuda::arena::Exported;
+use kernelseek_device::layout::ArenaLayout;
+use std::rc::Rc;
 
 /// Device memory that a worker's context takes, about.
 const CONTEXT_BYTES: usize = 700 << 20;
@@ -32,8 +36,33 @@ impl Sides {
     }
 }
 
-/// Both sides of an instance to come: started, and not loaded.
-pub(crate) type Ahead = (Started, Started);
+/// Both sides of an instance to come.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    seed: Worker,
+    /// Whether the seed has its place already.
+    placed: bool,
+    candidate: Started,
+}
+
+/// The two pieces of device memory that the sides have their arenas in, the same ones in all instances, taken in turns. Which
+/// part of the memory a call works on decides about up to two percent of its time on an H200: the same kernel comes out so much
+/// slower in one allocation than in another, for as long as that lives.
+#[derive(Debug)]
+pub(crate) struct Places([Rc<Exported>; 2]);
+
+impl Places {
+    /// Whether the sides have each other's places in this instance: the one that the other had in the instance before.
+    pub(crate) const fn swapped(index: usize) -> bool {
+        !index.is_multiple_of(2)
+    }
+
+    /// The seed's and the candidate's.
+    fn of(&self, index: usize) -> [&Rc<Exported>; 2] {
+        let [first, second] = &self.0;
+        if Self::swapped(index) { [second, first] } else { [first, second] }
+    }
+}
 
 /// Whether an error of the seed, the reference or the supervisor may come of too little memory on the device. A kernel that
 /// gets none may answer with any status.
@@ -106,12 +135,12 @@ impl Measurer<'_> {
     /// Whether the scenario can be measured with the seed in the candidate's place.
     fn seed_alone_works(&mut self, state: &ScenarioState, sink: &mut dyn Sink) -> bool {
         let mut alone = ScenarioState::new(state.case.clone());
-        alone.column = state.column;
+        (alone.column, alone.pairs) = (state.column, state.pairs);
         let candidate = std::mem::replace(&mut self.candidate, self.bench.seed.clone());
         let ahead = std::mem::take(&mut self.ahead);
         let mut dice = Dice::new(&self.settings.secret, &format!("{}/alone/{}", self.label, state.case.id));
         // Not the first instance: what is kept of the reference's answers is not made again.
-        let outcome = self.spawn_both(&mut alone).and_then(|mut both| {
+        let outcome = self.spawn_both(&mut alone, 1).and_then(|mut both| {
             let outcome = self.scenario(1, &mut alone, &mut both, &mut dice, sink);
             outcome.map(|()| both.candidate.is_some())
         });
@@ -121,57 +150,120 @@ impl Measurer<'_> {
         matches!(outcome, Ok(true)) && failed.is_none() && !alone.is_dead()
     }
 
-    /// Starts the processes of `instances` instances at once where calls run on a GPU, and before anything is timed: a driver
-    /// takes half a second to start, most of it on the host, and disturbs what runs on the device meanwhile.
-    pub(crate) fn start_ahead(&mut self, instances: usize) {
+    /// Allocates the places of both sides, large enough for every scenario, where calls run on a GPU. Where there is no room for
+    /// them, every worker gets memory of its own when it needs it, and what fails then is told.
+    pub(crate) fn find_places(&mut self, states: &[ScenarioState]) {
+        self.places = None;
         let Some(gpu) = &self.bench.gpu else { return };
-        let free = gpu.context().free_memory().map_or(0, |(free, _)| free);
-        let most = instances.min(free / 2 / (2 * CONTEXT_BYTES));
-        self.ahead.clear();
-        for _ in 0..most {
-            // What does not start is started again when it is needed, and said then.
-            let (Ok(seed), Ok(candidate)) =
-                (self.bench.start(&self.bench.seed), self.bench.start(&self.candidate))
-            else {
-                return;
-            };
-            self.ahead.push_back((seed, candidate));
+        let pool = |state: &ScenarioState| {
+            let slots = self.settings.effort.max_slots;
+            pool_size(state.case.slot_bytes(), slots, Some(gpu.identity().memory_bytes))
+        };
+        let largest =
+            states.iter().map(|s| ArenaLayout::on_device(&s.case, pool(s)).bytes).max().unwrap_or(0);
+        if let (Ok(first), Ok(second)) = (Exported::new(gpu, largest), Exported::new(gpu, largest)) {
+            self.places = Some(Places([first, second].map(Rc::new)));
         }
     }
 
-    /// Starts both sides. Their processes start side by side: a GPU's driver takes half a second for each.
-    pub(crate) fn spawn_both(&mut self, state: &mut ScenarioState) -> Result<Sides, MeasureError> {
-        let (seed, candidate) = match self.ahead.pop_front() {
-            Some((seed, candidate)) => (Ok(seed), Ok(candidate)),
-            None => (self.bench.start(&self.bench.seed), self.bench.start(&self.candidate)),
-        };
-        let seed = seed
-            .and_then(|started| self.bench.load(started))
-            .map_err(|source| seed_error(state, "while it was loaded", source))?;
-        let candidate = self.loaded_candidate(state, candidate.and_then(|started| self.bench.load(started)));
-        Ok(Sides { seed, candidate })
+    /// Where calls run on a GPU: starts the processes of `instances` instances ahead, and while their drivers start has the
+    /// reference and the first seed answer the fixed contents. Everything has started when this ends, so nothing is timed
+    /// beside a driver that starts: that takes half a second, most of it on the host, and disturbs what runs on the device.
+    ///
+    /// Seeds are loaded here too. Candidates are not: nothing of theirs runs before their turn.
+    pub(crate) fn begin(
+        &mut self,
+        instances: usize,
+        states: &mut [ScenarioState],
+        sink: &mut dyn Sink,
+    ) -> Result<(), MeasureError> {
+        self.ahead.clear();
+        let Some(gpu) = self.bench.gpu.clone() else { return Ok(()) };
+        let Some(first) = states.first() else { return Ok(()) };
+        let free = gpu.context().free_memory().map_or(0, |(free, _)| free);
+        let most = instances.min(free / 2 / (2 * CONTEXT_BYTES)).max(1);
+        let failed = |source| seed_error(first, "while it was loaded", source);
+        // Who is needed first does not wait for the drivers of the others.
+        let seed = self.bench.start(&self.bench.seed).map_err(failed)?;
+        self.oracle.start();
+        let candidate = self.bench.start(&self.candidate);
+        let mut seed = self.bench.load(seed).map_err(failed)?;
+        if let Some(places) = &self.places {
+            seed.lend(places.of(0)[0]).map_err(|e| MeasureError::gpu(first, e))?;
+        }
+        // What does not start here is started again when it is needed, and said then.
+        let others: Vec<(Started, Started)> = (1..most)
+            .map_while(|_| {
+                Some((self.bench.start(&self.bench.seed).ok()?, self.bench.start(&self.candidate).ok()?))
+            })
+            .collect();
+        for state in states.iter_mut().filter(|s| !s.is_dead()) {
+            self.oracle.prepare(state, &mut seed, sink)?;
+            self.bench.gpu_worked(&state.case.id)?;
+        }
+        let ready = |mut candidate: Started| candidate.await_ready().is_ok().then_some(candidate);
+        if let Some(candidate) = candidate.ok().and_then(ready) {
+            self.ahead.push_back(Ahead { seed, placed: true, candidate });
+        }
+        for (seed, candidate) in others {
+            if let (Ok(seed), Some(candidate)) = (self.bench.load(seed), ready(candidate)) {
+                self.ahead.push_back(Ahead { seed, placed: false, candidate });
+            }
+        }
+        Ok(())
     }
 
-    pub(crate) fn spawn_candidate(&mut self, state: &mut ScenarioState) -> Option<Worker> {
+    /// Starts both sides of an instance. Their processes start side by side: a GPU's driver takes half a second for each.
+    pub(crate) fn spawn_both(
+        &mut self,
+        state: &mut ScenarioState,
+        index: usize,
+    ) -> Result<Sides, MeasureError> {
+        let (seed, placed, candidate) = match self.ahead.pop_front() {
+            Some(Ahead { seed, placed, candidate }) => (Ok(seed), placed, Ok(candidate)),
+            None => {
+                let (seed, candidate) =
+                    (self.bench.start(&self.bench.seed), self.bench.start(&self.candidate));
+                (seed.and_then(|started| self.bench.load(started)), false, candidate)
+            }
+        };
+        let mut seed = seed.map_err(|source| seed_error(state, "while it was loaded", source))?;
+        if let Some(places) = self.places.as_ref().filter(|_| !placed) {
+            seed.lend(places.of(index)[0]).map_err(|e| MeasureError::gpu(state, e))?;
+        }
+        let candidate = candidate.and_then(|started| self.bench.load(started));
+        Ok(Sides { seed, candidate: self.loaded_candidate(state, index, candidate)? })
+    }
+
+    /// Starts the candidate's side of an instance again, whose process has ended.
+    pub(crate) fn spawn_candidate(
+        &mut self,
+        state: &mut ScenarioState,
+        index: usize,
+    ) -> Result<Option<Worker>, MeasureError> {
         let spawned = self.bench.spawn(&self.candidate);
-        self.loaded_candidate(state, spawned)
+        self.loaded_candidate(state, index, spawned)
     }
 
     fn loaded_candidate(
         &mut self,
         state: &mut ScenarioState,
+        index: usize,
         loaded: Result<Worker, DeviceError>,
-    ) -> Option<Worker> {
+    ) -> Result<Option<Worker>, MeasureError> {
         match loaded {
-            Ok(worker) => {
+            Ok(mut worker) => {
+                if let Some(places) = &self.places {
+                    worker.lend(places.of(index)[1]).map_err(|e| MeasureError::gpu(state, e))?;
+                }
                 if self.layers.is_none() {
                     self.layers = worker.layers().cloned();
                 }
-                Some(worker)
+                Ok(Some(worker))
             }
             Err(error) => {
                 state.find(fault::finding(&error, None, "while it was loaded"));
-                None
+                Ok(None)
             }
         }
     }

@@ -58,7 +58,7 @@ pub(crate) fn look_again(
     measurer.stream = crate::dice::key(&measurer.settings.secret, &format!("second mode {view}"));
     measurer.mode = mode;
     measurer.column = column;
-    let states = match measure_all(measurer, session.quick_cases()?, sink) {
+    let states = match measure_all(measurer, session.quick_cases()?, None, sink) {
         Ok(states) => states,
         Err(error) if column == Column::Graph && seed_is_not_recorded(&error) => {
             verdict

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use kernelseek_numerics::rng::Pcg64;
-use kernelseek_numerics::stats::paired_ratio;
+use kernelseek_numerics::stats::{LEAST_FOR_INTERVALS, level, paired_ratio};
 
 struct World {
     instances: usize,
@@ -15,10 +15,19 @@ struct World {
     outliers: f64,
     /// Instances fall on one of two levels instead of a normal.
     two_levels: bool,
+    /// What the places of the two sides make of the ratio. They change from instance to instance.
+    place: f64,
 }
 
-const USUAL: World =
-    World { instances: 3, pairs: 20, instance: 0.005, pair: 0.02, outliers: 0.05, two_levels: false };
+const USUAL: World = World {
+    instances: 3,
+    pairs: 20,
+    instance: 0.005,
+    pair: 0.02,
+    outliers: 0.05,
+    two_levels: false,
+    place: 0.0,
+};
 
 fn gauss(rng: &mut Pcg64) -> f64 {
     (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
@@ -27,12 +36,14 @@ fn gauss(rng: &mut Pcg64) -> f64 {
 impl World {
     fn draw(&self, rng: &mut Pcg64, truth: f64) -> Vec<Vec<f64>> {
         (0..self.instances)
-            .map(|_| {
-                let effect = if self.two_levels {
+            .map(|index| {
+                let place = if index.is_multiple_of(2) { self.place } else { -self.place };
+                let own = if self.two_levels {
                     (rng.below(2) as f64 * 2.0 - 1.0) * self.instance
                 } else {
                     gauss(rng) * self.instance
                 };
+                let effect = own + place;
                 (0..self.pairs)
                     .map(|_| {
                         let mut x = truth + effect + gauss(rng) * self.pair;
@@ -59,7 +70,9 @@ fn simulate(world: &World, truth: f64, aa_spread: f64, runs: u64) -> Seen {
     let mut rng = Pcg64::new(u128::from(runs) << 8 | world.instances as u128, 77);
     let mut seen = Seen { covered: 0, faster: 0, slower: 0, half_width: 0.0 };
     for run in 0..runs {
-        let e = paired_ratio(&world.draw(&mut rng, truth), 0.99, aa_spread, run).unwrap();
+        let swapped: Vec<bool> = (0..world.instances).map(|index| !index.is_multiple_of(2)).collect();
+        let leveled = level(world.draw(&mut rng, truth), &swapped, LEAST_FOR_INTERVALS);
+        let e = paired_ratio(&leveled.instances, leveled.fitted, 0.99, aa_spread, run).unwrap();
         seen.covered += usize::from(e.lo.ln() <= truth && truth <= e.hi.ln());
         seen.faster += usize::from(e.lo > 1.0);
         seen.slower += usize::from(e.hi < 1.0);
@@ -79,6 +92,8 @@ fn coverage_with_a_known_spread() {
         ("quiet pairs", World { pair: 0.002, outliers: 0.02, ..USUAL }),
         ("two levels", World { two_levels: true, ..USUAL }),
         ("no instance effect", World { instance: 0.0, ..USUAL }),
+        ("unlike places", World { instances: 6, pairs: 6, place: 0.02, ..USUAL }),
+        ("unlike places, quiet pairs", World { instances: 8, pair: 0.002, place: 0.05, ..USUAL }),
     ] {
         let seen = simulate(&world, 0.03, world.instance, 400);
         println!("{name}: {} of 400 covered, half-width {:.4}", seen.covered, seen.half_width);
@@ -100,6 +115,15 @@ fn coverage_when_the_spread_is_unknown_or_larger_than_it_was() {
         // Over 2000 runs: 96 to 97 %, and 94.6 % for the one that is told too small a spread.
         assert!(seen.covered >= 368, "{name}: {}", seen.covered);
     }
+}
+
+#[test]
+fn places_cost_no_width() {
+    let alike = World { instances: 6, pairs: 6, pair: 0.004, outliers: 0.0, instance: 0.001, ..USUAL };
+    let unlike = World { place: 0.02, ..alike };
+    let (alike, unlike) = (simulate(&alike, 0.0, 0.001, 200), simulate(&unlike, 0.0, 0.001, 200));
+    println!("{:.5} and {:.5}", alike.half_width, unlike.half_width);
+    assert!((unlike.half_width / alike.half_width - 1.0).abs() < 0.02);
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Launch {
         matches!(self.program, Program::Native { .. })
     }
 
+    /// Whether a GPU's driver starts in the worker, which says so once it has.
+    pub(super) const fn starts_driver(&self) -> bool {
+        matches!(&self.program, Program::Native { spec, .. } | Program::Reference { spec, .. } if spec.cuda)
+    }
+
     /// Starts the process with its end of the socket and the control page inherited.
     pub(super) fn start(&self, control: &Control) -> Result<(Channel, Process), DeviceError> {
         let io = |e: rustix::io::Errno| DeviceError::Start(e.into());

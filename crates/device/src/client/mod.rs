@@ -111,6 +111,8 @@ pub struct Worker {
     standing: Standing,
     spin: bool,
     halts: bool,
+    /// Whether its driver is still starting, as far as anybody has looked.
+    starting: bool,
 }
 
 impl Worker {
@@ -138,6 +140,7 @@ impl Worker {
             standing: Standing::Runs,
             spin: launch.spin(),
             halts: launch.halts(),
+            starting: launch.starts_driver(),
         };
         match worker.receive(deadline)? {
             Reply::Pid { pid } => worker.target = Target::open(pid)?,
@@ -157,6 +160,22 @@ impl Worker {
         }
     }
 
+    /// Waits until the driver of a GPU has started in this worker, where there is one. [`Self::load`] does so too.
+    ///
+    /// # Errors
+    /// When it does not start within `deadline`.
+    pub fn await_ready(&mut self, deadline: Duration) -> Result<(), DeviceError> {
+        if self.starting {
+            let start = Instant::now();
+            match self.receive(deadline)? {
+                Reply::Ready => self.starting = false,
+                other => return Err(DeviceError::unexpected("ready", &other)),
+            }
+            self.note(Chore::Start, start);
+        }
+        Ok(())
+    }
+
     /// Ends the process without waiting for it: dropping the worker does.
     pub fn dismiss(&self) {
         self.process.dismiss();
@@ -174,6 +193,7 @@ impl Worker {
         allowed_reads: &[std::path::PathBuf],
         deadline: Duration,
     ) -> Result<Offers, DeviceError> {
+        self.await_ready(deadline)?;
         let start = Instant::now();
         let request = Request::Load {
             version: VERSION,
@@ -232,6 +252,20 @@ impl Worker {
         self.note(Chore::Map, start);
         self.halt()?;
         Ok(self.arena.insert(arena))
+    }
+
+    /// Gives the worker memory for its arenas instead of having some allocated: on a GPU, before the first is mapped. Nobody
+    /// else may open it as long as this worker's process lives, and what was in it is wiped. Arenas that it is too small for
+    /// get memory of their own.
+    ///
+    /// # Errors
+    /// When the GPU fails.
+    pub fn lend(&mut self, memory: &Rc<Exported>) -> Result<(), DeviceError> {
+        if let Some(gpu) = &self.gpu {
+            memory.wipe(gpu)?;
+            self.exported = Some(memory.clone());
+        }
+        Ok(())
     }
 
     /// Exported memory of at least `bytes`: what this worker has, or fresh memory if that is too small.
@@ -358,8 +392,10 @@ impl Worker {
         }
         let start = Instant::now();
         let reply = self.receive(deadline)?;
-        if gate != Gate::None {
-            self.note(Chore::Answer, start);
+        match &self.gpu {
+            // Nobody else looked at how long the calls took.
+            Some(gpu) if gate == Gate::None => gpu.note_request(start.elapsed()),
+            _ => self.note(Chore::Answer, start),
         }
         let mut answer = match reply {
             Reply::Done { sequence: s, statuses, nanos, host_nanos, span_nanos, pending }

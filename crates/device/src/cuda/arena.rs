@@ -15,8 +15,8 @@ pub struct Span {
     pub bytes: usize,
 }
 
-/// Device memory that one worker may open: whole granules of its own, zeroed when made, because what the driver hands out
-/// may have held something that no worker may see.
+/// Device memory that one worker at a time may open: whole granules of its own, zeroed when made, because what the driver hands
+/// out may have held something that no worker may see.
 #[derive(Debug)]
 pub struct Exported {
     memory: DeviceMemory,
@@ -30,10 +30,19 @@ impl Exported {
     /// When the device has no such memory or the driver offers no IPC.
     pub fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
         let memory = gpu.exportable(bytes)?;
-        memory::set(memory.address(), 0, memory.len(), gpu.stream())?;
-        gpu.stream().synchronize()?;
         let handle = memory.export()?;
-        Ok(Self { memory, handle })
+        let exported = Self { memory, handle };
+        exported.wipe(gpu)?;
+        Ok(exported)
+    }
+    /// Zeroes it, for the next worker to find nothing of the last one's in it, and waits for that. The last one's process must
+    /// have ended.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn wipe(&self, gpu: &Gpu) -> Result<()> {
+        memory::set(self.memory.address(), 0, self.memory.len(), gpu.stream())?;
+        gpu.stream().synchronize()
     }
     /// What the worker opens it with.
     #[must_use]

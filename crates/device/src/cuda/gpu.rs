@@ -37,16 +37,19 @@ impl Gpu {
     /// # Errors
     /// When there is none, or the driver does not take our kernels.
     pub fn open(which: Option<&str>) -> Result<Rc<Self>> {
+        let start = Instant::now();
         let context = Context::open(which)?;
         let stream = Stream::new()?;
         let helpers = Helpers::load(&context)?;
+        let mut spent = Spent::default();
+        spent.add(Chore::Open, start.elapsed());
         Ok(Rc::new(Self {
             pool: RefCell::default(),
             sweep: RefCell::default(),
             helpers,
             stream,
             failure: RefCell::default(),
-            spent: Cell::default(),
+            spent: Cell::new(spent),
             context,
         }))
     }

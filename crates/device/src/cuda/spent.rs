@@ -5,6 +5,8 @@ use std::time::Duration;
 /// What the supervisor does about workers while neither it nor they have the GPU do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chore {
+    /// Starting the driver in the supervisor, and having it compile our kernels.
+    Open,
     /// Waiting for a process that starts, its driver with it, and loads its library.
     Start,
     /// Waiting for a process that ends.
@@ -21,12 +23,14 @@ pub enum Chore {
 
 impl Chore {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Start, Self::End, Self::Map, Self::Arm, Self::Stop, Self::Answer];
+    pub const ALL: [Self; 7] =
+        [Self::Open, Self::Start, Self::End, Self::Map, Self::Arm, Self::Stop, Self::Answer];
 
     /// Its name in records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Open => "open",
             Self::Start => "start",
             Self::End => "end",
             Self::Map => "map",

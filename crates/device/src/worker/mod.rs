@@ -96,6 +96,9 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
     fault::install(page);
     // Before the lockdown: the driver does not start behind it.
     let gpu = if spec.cuda { Some(open_gpu(page, &channel)?) } else { None };
+    if gpu.is_some() {
+        channel.send(&Reply::Ready, &[])?;
+    }
     let mut state = State { spec, page, gpu, library: None, mapping: None };
     loop {
         let request = match channel.receive::<Request>(None) {

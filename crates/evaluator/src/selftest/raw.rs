@@ -17,7 +17,14 @@ pub struct Raw(pub Vec<Instance>);
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Stored {
-    Rows { rows: Vec<[i64; 8]>, seed_first_ns: f64, candidate_first_ns: f64, prepare_ns: Option<f64> },
+    Rows {
+        rows: Vec<[i64; 8]>,
+        seed_first_ns: f64,
+        candidate_first_ns: f64,
+        prepare_ns: Option<f64>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        swapped: bool,
+    },
     Plain(Instance),
 }
 
@@ -41,6 +48,7 @@ fn stored(instance: Instance) -> Stored {
             seed_first_ns: instance.seed_first_ns,
             candidate_first_ns: instance.candidate_first_ns,
             prepare_ns: instance.prepare_ns,
+            swapped: instance.swapped,
         },
         _ => Stored::Plain(instance),
     }
@@ -71,11 +79,12 @@ fn row(pair: &Pair) -> Option<[i64; 8]> {
 fn instance(stored: Stored) -> Instance {
     match stored {
         Stored::Plain(instance) => instance,
-        Stored::Rows { rows, seed_first_ns, candidate_first_ns, prepare_ns } => Instance {
+        Stored::Rows { rows, seed_first_ns, candidate_first_ns, prepare_ns, swapped } => Instance {
             pairs: rows.into_iter().map(pair).collect(),
             seed_first_ns,
             candidate_first_ns,
             prepare_ns,
+            swapped,
         },
     }
 }
@@ -148,7 +157,8 @@ mod tests {
     proptest! {
         #[test]
         fn rows_come_back_as_what_figures_are_made_from(
-            rows in prop::collection::vec((1i64..17, 0i64..2, prop::array::uniform6(0i64..1 << 40)), 1..20)
+            rows in prop::collection::vec((1i64..17, 0i64..2, prop::array::uniform6(0i64..1 << 40)), 1..20),
+            swapped: bool,
         ) {
             let rows = rows.into_iter().map(|(n, f, [a, b, c, d, e, g])| [n, f, a, b, c, d, e, g]);
             let pairs: Vec<Pair> = rows.map(|mut row| {
@@ -158,7 +168,13 @@ mod tests {
                 }
                 pair(row)
             }).collect();
-            let raw = Raw(vec![Instance { pairs, seed_first_ns: 1.5, candidate_first_ns: 2.0, prepare_ns: None }]);
+            let raw = Raw(vec![Instance {
+                pairs,
+                seed_first_ns: 1.5,
+                candidate_first_ns: 2.0,
+                prepare_ns: None,
+                swapped,
+            }]);
             let (text, back) = through_json(&raw);
             prop_assert!(text.contains("\"rows\""));
             prop_assert_eq!(back, raw);

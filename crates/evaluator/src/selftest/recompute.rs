@@ -1,11 +1,11 @@
 //! Recomputes every figure of a record from its raw pairs.
 
 use super::{SelftestRecord, agreement};
+use crate::judge;
 use crate::scenario_state::{Instance, ScenarioState};
 use crate::settings::{Effort, Tier};
 use kernelseek_core::case::Case;
 use kernelseek_core::verdict::{Ratio, Standing, Word, geomean};
-use kernelseek_numerics::stats;
 
 /// Relative difference that printing and parsing may make.
 const CLOSE: f64 = 1e-9;
@@ -100,7 +100,7 @@ fn ratio_of(raw: &[Instance], spread: f64, effort: &Effort) -> Option<Ratio> {
         tolerance: Vec::new(),
     });
     state.instances = raw.to_vec();
-    let e = stats::paired_ratio(&state.log_ratios(), effort.confidence, spread, 1).ok()?;
+    let e = judge::estimate(&state, effort.confidence, spread)?;
     Some(Ratio { point: e.point, lo: e.lo, hi: e.hi, instances: e.instances, pairs: e.pairs })
 }
 

@@ -28,7 +28,8 @@ pub struct Estimate {
 
 /// Estimates a ratio from the log-ratios of its pairs, one vector per worker instance.
 ///
-/// `confidence` is two-sided (0.99: the interval covers in 99 of 100 cases). `aa_spread` is the standard
+/// `confidence` is two-sided (0.99: the interval covers in 99 of 100 cases). `fitted` is how many parameters were fitted
+/// to the instances and taken out of them beforehand ([`super::level`]). `aa_spread` is the standard
 /// deviation of instance-level log-ratios between identical candidates, 0 when unknown. `seed` makes the
 /// resampling repeatable.
 ///
@@ -36,21 +37,23 @@ pub struct Estimate {
 /// too narrow, for two reasons with one correction each. The variance between the few instances comes out too
 /// small by (K − 1)/K, and it is itself an estimate: the half-width is multiplied by the ratio of Student's to
 /// the normal quantile, with the degrees of freedom that Satterthwaite's formula gives for the sum of the
-/// variance between instances (K − 1 degrees) and that of the pairs (pairs − K). And it may be small by luck:
+/// variance between instances (K − 1 degrees) and that of the pairs (pairs − K). Each fitted parameter takes one more of
+/// the K − 1 away. And it may be small by luck:
 /// the half-width is never below that of `aa_spread` between instances plus the pairs' own noise, so never
 /// below `z × aa_spread / √K`.
 ///
 /// # Errors
-/// Fewer than two instances have pairs, a value is not finite, or a parameter is out of range.
+/// Fewer instances than `fitted` and two have pairs, a value is not finite, or a parameter is out of range.
 pub fn paired_ratio(
     instances: &[Vec<f64>],
+    fitted: usize,
     confidence: f64,
     aa_spread: f64,
     seed: u64,
 ) -> Result<Estimate, StatsError> {
     let groups: Vec<&[f64]> = instances.iter().map(Vec::as_slice).filter(|g| !g.is_empty()).collect();
-    if groups.len() < 2 {
-        return Err(StatsError::Instances { given: groups.len() });
+    if groups.len() < 2 + fitted {
+        return Err(StatsError::Instances { given: groups.len(), needed: 2 + fitted });
     }
     if groups.iter().any(|g| g.iter().any(|v| !v.is_finite())) {
         return Err(StatsError::NonFinite);
@@ -62,6 +65,7 @@ pub fn paired_ratio(
         return Err(StatsError::Parameter { name: "aa_spread", value: aa_spread });
     }
     let k = groups.len() as f64;
+    let free = (groups.len() - 1 - fitted) as f64;
     let pairs: usize = groups.iter().map(|g| g.len()).sum();
     let mut pooled = groups.concat();
     let centre = quantile_in_place(&mut pooled, 0.5);
@@ -78,11 +82,11 @@ pub fn paired_ratio(
     let z = normal_quantile(upper);
     // What resampling instances adds is (K − 1)/K of the variance of their medians over K, and those medians
     // carry the pairs' noise a second time.
-    let between = ((variance(&both) - pair_variance) * k / (k - 1.0) - pair_variance).max(0.0);
+    let between = ((variance(&both) - pair_variance) * k / free - pair_variance).max(0.0);
     let freedom = {
         let total = between + pair_variance;
         let inner = (pairs as f64 - k).max(1.0);
-        let spread = between * between / (k - 1.0) + pair_variance * pair_variance / inner;
+        let spread = between * between / free + pair_variance * pair_variance / inner;
         if spread > 0.0 { total * total / spread } else { f64::INFINITY }
     };
     let honest = if zero_width { 0.0 } else { ((between + pair_variance) / variance(&both)).sqrt() };
@@ -164,26 +168,33 @@ mod tests {
     #[test]
     fn refuses_what_it_cannot_estimate() {
         let good = vec![vec![0.1, 0.2], vec![0.1]];
-        assert!(paired_ratio(&good, 0.99, 0.0, 1).is_ok());
-        assert!(matches!(paired_ratio(&good[..1], 0.99, 0.0, 1), Err(StatsError::Instances { given: 1 })));
-        assert!(paired_ratio(&[vec![0.1], vec![]], 0.99, 0.0, 1).is_err());
-        assert!(paired_ratio(&[vec![0.1], vec![f64::NAN]], 0.99, 0.0, 1).is_err());
-        assert!(paired_ratio(&good, 1.0, 0.0, 1).is_err());
-        assert!(paired_ratio(&good, 0.99, -1.0, 1).is_err());
+        assert!(paired_ratio(&good, 0, 0.99, 0.0, 1).is_ok());
+        assert!(matches!(
+            paired_ratio(&good[..1], 0, 0.99, 0.0, 1),
+            Err(StatsError::Instances { given: 1, needed: 2 })
+        ));
+        assert!(matches!(
+            paired_ratio(&good, 1, 0.99, 0.0, 1),
+            Err(StatsError::Instances { given: 2, needed: 3 })
+        ));
+        assert!(paired_ratio(&[vec![0.1], vec![]], 0, 0.99, 0.0, 1).is_err());
+        assert!(paired_ratio(&[vec![0.1], vec![f64::NAN]], 0, 0.99, 0.0, 1).is_err());
+        assert!(paired_ratio(&good, 0, 1.0, 0.0, 1).is_err());
+        assert!(paired_ratio(&good, 0, 0.99, -1.0, 1).is_err());
     }
 
     #[test]
     fn is_repeatable_and_flags_data_without_spread() {
         let data = vec![vec![0.05, 0.07, 0.06], vec![0.04, 0.05, 0.09], vec![0.06, 0.03, 0.07]];
-        let a = paired_ratio(&data, 0.99, 0.002, 7).unwrap();
-        assert_eq!(a, paired_ratio(&data, 0.99, 0.002, 7).unwrap());
+        let a = paired_ratio(&data, 0, 0.99, 0.002, 7).unwrap();
+        assert_eq!(a, paired_ratio(&data, 0, 0.99, 0.002, 7).unwrap());
         assert!(!a.zero_width && a.lo < a.point && a.point < a.hi);
         assert_eq!((a.instances, a.pairs), (3, 9));
         assert!((a.point - 0.06f64.exp()).abs() < 1e-12);
 
-        let flat = paired_ratio(&vec![vec![0.5; 10]; 3], 0.99, 0.01, 7).unwrap();
+        let flat = paired_ratio(&vec![vec![0.5; 10]; 3], 0, 0.99, 0.01, 7).unwrap();
         assert!(flat.zero_width);
         assert!((flat.half_width - normal_quantile(0.995) * 0.01 / 3f64.sqrt()).abs() < 1e-12);
-        assert_eq!(paired_ratio(&vec![vec![0.5; 10]; 3], 0.99, 0.0, 7).unwrap().half_width, 0.0);
+        assert_eq!(paired_ratio(&vec![vec![0.5; 10]; 3], 0, 0.99, 0.0, 7).unwrap().half_width, 0.0);
     }
 }

@@ -1,10 +1,12 @@
 //! Statistics of times and ratios. Nothing here knows what was measured.
 
 mod interval;
+mod level;
 mod slope;
 mod student;
 
 pub use interval::{Estimate, paired_ratio, wilson};
+pub use level::{LEAST_FOR_INTERVALS, Leveled, level};
 pub use slope::{Slope, slope};
 pub use student::{normal_quantile, student_quantile};
 
@@ -12,10 +14,12 @@ pub use student::{normal_quantile, student_quantile};
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StatsError {
     /// An interval over worker instances needs at least two.
-    #[error("{given} worker instances with pairs, at least 2 are needed")]
+    #[error("{given} worker instances with pairs, at least {needed} are needed")]
     Instances {
         /// Instances that have pairs.
         given: usize,
+        /// Instances that are needed.
+        needed: usize,
     },
     /// A value that is not finite.
     #[error("a value is not finite")]
