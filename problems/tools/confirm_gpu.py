@@ -1,8 +1,10 @@
-"""Confirms the evaluator's ratios with Nsight Compute: `python3 problems/tools/confirm_gpu.py KERNELSEEK OUT`.
+"""Confirms the evaluator's ratios with Nsight Compute: `python3 problems/tools/confirm_gpu.py KERNELSEEK OUT [PROBLEM …]`.
 
-For each CUDA problem: evaluates improved.cu, takes the scenario with the longest calls, profiles the seed and the candidate on
-it (durations only, clocks left alone, the median of several calls on one content), and writes both ratios side by side as JSON. Ends with 1 if a verdict is not PASS, or
-the two differ by more than 3 %. Needs ncu and the standard library.
+For each CUDA problem: evaluates improved.cu, takes the scenario with the longest calls (of the set `huge`, where there is one:
+a profiler begins with an empty cache, and an evaluation with what the call before has left to be written back), profiles the seed and the candidate on
+it (durations only, clocks left alone, the median of several calls on one content), and writes both ratios side by side as JSON. OUT is
+written after each problem, and what it holds of other problems stays. Ends with 1 if a verdict is not PASS, or the two differ
+by more than 3 %. Needs ncu and the standard library.
 """
 
 import json
@@ -15,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1] / "cuda"
 PROBLEMS = ["softmax", "layernorm", "gemm", "reduce"]
 ALLOWED = 0.03
 LEAST_NS = 50_000
+HUGE = "huge"
 
 
 def run(*command):
@@ -42,7 +45,10 @@ def duration(kernelseek, source, scenario, work):
 def one(kernelseek, problem, work):
     folder = ROOT / problem
     verdict = run(kernelseek, "eval", folder / "improved.cu", "--json", "-q")
-    scenario = longest(verdict["scenarios"])
+    compared = verdict
+    if (folder / f"{HUGE}.jsonl").is_file():
+        compared = run(kernelseek, "eval", folder / "improved.cu", "--set", HUGE, "--json", "-q")
+    scenario = longest(compared["scenarios"])
     sides = {name: duration(kernelseek, folder / f"{name}.cu", scenario["id"], work) for name in ("seed", "improved")}
     by_ncu = sides["seed"][0] / sides["improved"][0]
     ratio = scenario["ratio"]
@@ -64,6 +70,21 @@ def one(kernelseek, problem, work):
     }, verdict
 
 
+def wrong_with(name, row):
+    """What misses its bar, a line each."""
+    if "error" in row:
+        return [f"{name}: {row['error']}"]
+    lines = []
+    if row["word"] != "PASS":
+        lines.append(f"{name}: the verdict is {row['word']}")
+    if not row["long_enough"]:
+        lines.append(f"{name}: no scenario whose calls take {LEAST_NS / 1e3:.0f} µs on both sides")
+    off = abs(row["ncu_over_evaluator"] - 1)
+    if not off <= ALLOWED:
+        lines.append(f"{name}: {100 * off:.1f} % apart on {row['scenario']}")
+    return lines
+
+
 def main():
     kernelseek, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     result = {
@@ -71,31 +92,25 @@ def main():
         "command": "python3 problems/tools/confirm_gpu.py",
         "problems": {},
     }
-    wrong = []
-    for problem in PROBLEMS:
+    if out.is_file():
+        result = json.loads(out.read_text())
+    for problem in sys.argv[3:] or PROBLEMS:
         with tempfile.TemporaryDirectory() as work:
             try:
                 row, verdict = one(kernelseek, problem, work)
             except (RuntimeError, ValueError, KeyError, ZeroDivisionError, json.JSONDecodeError) as error:
-                wrong.append(f"{problem}: {error}")
-                result["problems"][problem] = {"error": str(error)}
-                continue
-        result.setdefault("gpu", verdict.get("gpu"))
-        result.setdefault("compiler", verdict["compiler"])
+                row, verdict = {"error": str(error)}, {}
+        for key in ("gpu", "compiler"):
+            if verdict.get(key):
+                result.setdefault(key, verdict[key])
         result["problems"][problem] = row
-        off = abs(row["ncu_over_evaluator"] - 1)
-        print(f"{problem}: {row['word']}, {row['scenario']}: {row['evaluator']['point']} by the evaluator, {row['ncu']} by ncu")
-        if row["word"] != "PASS":
-            wrong.append(f"{problem}: the verdict is {row['word']}")
-        if not row["long_enough"]:
-            wrong.append(f"{problem}: no scenario whose calls take {LEAST_NS / 1e3:.0f} µs on both sides")
-        if not off <= ALLOWED:
-            wrong.append(f"{problem}: {100 * off:.1f} % apart on {row['scenario']}")
-    result["wrong"] = wrong
-    out.write_text(json.dumps(result, indent=2) + "\n")
-    for line in wrong:
+        result["wrong"] = [line for name, each in result["problems"].items() for line in wrong_with(name, each)]
+        out.write_text(json.dumps(result, indent=2) + "\n")
+        if "error" not in row:
+            print(f"{problem}: {row['word']}, {row['scenario']}: {row['evaluator']['point']} by the evaluator, {row['ncu']} by ncu")
+    for line in result["wrong"]:
         print(line)
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if result["wrong"] else 0)
 
 
 if __name__ == "__main__":

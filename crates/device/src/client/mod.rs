@@ -502,7 +502,10 @@ impl Worker {
                 stream = Some(start.elapsed());
             }
             if page.finished() == sequence {
-                return Ok(Some(Walls { done: start.elapsed(), stream }));
+                let done = start.elapsed();
+                // The supervisor may have been without its core from the one word to the other.
+                let stream = stream.or_else(|| (page.stream_finished() == sequence).then_some(done));
+                return Ok(Some(Walls { done, stream }));
             }
             if self.spin {
                 std::hint::spin_loop();

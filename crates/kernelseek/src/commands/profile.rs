@@ -28,6 +28,18 @@ pub(crate) fn run(args: &Profile, global: &Global, printer: &mut Printer) -> Res
     settings.only = args.scenario.iter().cloned().collect();
     let folder = settings::problem_folder(args.problem.as_deref(), &args.candidate)?;
     let mut session = Session::open(&folder, Some(&args.candidate), &settings)?;
+    // A scenario of any set may be named: the sets say what is evaluated together.
+    let known = |session: &Session, id: &String| session.files.scenarios.iter().any(|s| s.id == *id);
+    if let Some(id) = args.scenario.as_ref().filter(|id| !known(&session, id)) {
+        for (set, _) in session.files.problem.scenarios.files.clone() {
+            settings.set = Some(set);
+            let other = Session::open(&folder, Some(&args.candidate), &settings)?;
+            if known(&other, id) {
+                session = other;
+                break;
+            }
+        }
+    }
     if session.files.problem.target != Target::Cuda {
         return Err(CommandError::new(
             Kind::Usage,
