@@ -1,14 +1,20 @@
 """Confirms the evaluator's ratios with Nsight Compute: `python3 problems/tools/confirm_gpu.py KERNELSEEK OUT [PROBLEM …]`.
 
-For each CUDA problem: evaluates improved.cu, takes the scenario with the longest calls (of the set `huge`, where there is one:
-a profiler begins with an empty cache, and an evaluation with what the call before has left to be written back), profiles the seed and the candidate on
-it (durations only, clocks left alone, the median of several calls on one content), and writes both ratios side by side as JSON. OUT is
-written after each problem, and what it holds of other problems stays. Ends with 1 if a verdict is not PASS, or the two differ
-by more than 3 %. Needs ncu and the standard library.
+For each CUDA problem: evaluates improved.cu, which must PASS. Takes the scenario with the longest calls, from the set `huge`
+where there is one: a profiler begins with an empty cache, an evaluation with what the call before has left to be written back.
+Evaluates it once more in a copy of the problem without stress contents: a profile has one nominal content, and some kernels
+take longer on others (softmax's seed divides, and a division of tiny numbers is a slow one). Profiles the seed and the
+candidate on it (durations only, clocks left alone, the median of several calls) and writes both ratios side by side as JSON.
+
+OUT is written after each problem, and what it holds of other problems stays. With KS_COMMIT set, each says its commit. Ends
+with 1 if a verdict is not PASS, or the two ratios differ by more than 3 %. Needs ncu and the standard library.
 """
 
 import json
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +39,19 @@ def longest(scenarios):
     return max(timed, key=lambda s: min(s["seed_ns"], s["candidate_ns"]))
 
 
+def without_stress(folder, copy):
+    """A copy of a problem whose inputs are drawn from their generators and nothing else."""
+    shutil.copytree(folder, copy)
+    file = copy / "problem.toml"
+    head, *tensors = re.split(r"(?m)^(?=\[)", file.read_text())
+    for index, section in enumerate(tensors):
+        if section.startswith("[[tensor]]") and "generator" in section:
+            section = re.sub(r"(?m)^stress *=.*\n", "", section)
+            tensors[index] = section.replace("[[tensor]]\n", "[[tensor]]\nstress = []\n", 1)
+    file.write_text(head + "".join(tensors))
+    return copy
+
+
 def duration(kernelseek, source, scenario, work):
     """Nanoseconds of all kernels of one call by ncu, and how many kernels that are."""
     said = run(kernelseek, "profile", source, "-s", scenario, "--set", "duration", "-o", work, "--json")
@@ -45,14 +64,17 @@ def duration(kernelseek, source, scenario, work):
 def one(kernelseek, problem, work):
     folder = ROOT / problem
     verdict = run(kernelseek, "eval", folder / "improved.cu", "--json", "-q")
-    compared = verdict
-    if (folder / f"{HUGE}.jsonl").is_file():
-        compared = run(kernelseek, "eval", folder / "improved.cu", "--set", HUGE, "--json", "-q")
-    scenario = longest(compared["scenarios"])
+    options = ["--set", HUGE] if (folder / f"{HUGE}.jsonl").is_file() else []
+    if not options:
+        options = ["--scenario", longest(verdict["scenarios"])["id"]]
+    nominal = without_stress(folder, pathlib.Path(work) / problem)
+    scenario = longest(run(kernelseek, "eval", nominal / "improved.cu", *options, "--json", "-q")["scenarios"])
     sides = {name: duration(kernelseek, folder / f"{name}.cu", scenario["id"], work) for name in ("seed", "improved")}
     by_ncu = sides["seed"][0] / sides["improved"][0]
     ratio = scenario["ratio"]
+    commit = {"commit": os.environ["KS_COMMIT"]} if "KS_COMMIT" in os.environ else {}
     return {
+        **commit,
         "word": verdict["word"],
         "scenarios": len(verdict["scenarios"]),
         "geomean": {k: round(verdict["geomean"][k], 4) for k in ("point", "lo", "hi")},

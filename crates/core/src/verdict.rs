@@ -268,7 +268,7 @@ pub struct HeldOut {
     pub misses: Vec<(String, usize)>,
     /// Geometric mean over the held-out cases.
     pub geomean: Option<Ratio>,
-    /// Visible geomean over held-out geomean, minus 1.
+    /// Geomean of the scenarios that they were drawn from over that of the held-out ones, minus 1.
     pub gap: Option<f64>,
 }
 

@@ -42,6 +42,11 @@ impl Started {
     pub fn await_ready(&mut self) -> Result<(), DeviceError> {
         self.worker.await_ready(self.patience)
     }
+
+    /// Ends the process without waiting for it: dropping it does.
+    pub fn dismiss(&self) {
+        self.worker.dismiss();
+    }
 }
 
 /// Something that can be loaded by a worker.

@@ -4,6 +4,7 @@ use crate::audit;
 use crate::calibration::{Calibration, UNSTEADY};
 use crate::event::{Event, Sink};
 use crate::gpu_hold::GpuHold;
+use crate::held_out;
 use crate::judge::{self, Terms};
 use crate::measure::{MeasureError, Measurer};
 use crate::oracle::Oracle;
@@ -249,6 +250,7 @@ pub(crate) fn measure_all(
         sink.on(&Event::Instance { index: index + 1, of: instances });
         measurer.instance(index, &mut states, sink)?;
     }
+    measurer.give_up_ahead();
     Ok(states)
 }
 
@@ -281,61 +283,7 @@ fn full_extras(
     terms: &dyn Fn(&str) -> Terms,
     sink: &mut dyn Sink,
 ) -> Result<(), EvaluateError> {
-    let drawn = session.held_out()?;
-    if let Some(cases) = drawn {
-        sink.on(&Event::HeldOut { drawn: cases.len() });
-        measurer.label = "held-out";
-        measurer.stream = crate::dice::key(&settings.secret, "held-out");
-        let states = measure_all(measurer, cases, None, sink)?;
-        let judge = |peaks: Option<Peaks>| -> Vec<ScenarioVerdict> {
-            let with = |terms: Terms| Terms { peaks: peaks.unwrap_or(terms.peaks), ..terms };
-            states.iter().map(|s| judge::scenario(s, &with(terms(&s.case.id)))).collect()
-        };
-        let mut judged = judge(None);
-        // A machine that was busy when its peaks were taken must not condemn here either.
-        if judged.iter().any(|s| s.findings.iter().any(|f| f.defence == "plausible.floor")) {
-            judged = judge(Some(session.measure_peaks(sink)));
-        }
-        let held_out = summarise_held_out(&judged, verdict);
-        if held_out.passed < held_out.drawn {
-            let finding = if judged.iter().any(|s| s.word == Word::Fail) {
-                Finding::new("correct.held-out", Severity::Fail, "held-out scenarios fail")
-            } else {
-                Finding::new("timed.held-out", Severity::Unproven, "held-out scenarios are not proven")
-            };
-            let classes: Vec<String> = held_out.misses.iter().map(|(id, n)| format!("{id}: {n}")).collect();
-            verdict.findings.push(
-                finding
-                    .with_evidence(format!(
-                        "{} of {} drawn; {}",
-                        held_out.drawn - held_out.passed,
-                        held_out.drawn,
-                        classes.join(", ")
-                    ))
-                    .with_next(if held_out.misses.iter().all(|(id, _)| !id.starts_with("correct.")) {
-                        "evaluate again when the machine is quieter; if it stays, look at shapes beside the listed ones"
-                    } else {
-                        "do not tune to the listed shapes: test lengths between and beside them"
-                    }),
-            );
-        }
-        if let (Some(gap), Some(rule)) = (held_out.gap, session.files.problem.held_out.as_ref())
-            && gap > rule.max_gap
-        {
-            verdict.findings.push(
-                Finding::new(
-                    "timed.held-out-gap",
-                    Severity::Unproven,
-                    "held-out scenarios gain less than the visible ones",
-                )
-                .with_evidence(format!("gap {:.1} %, allowed {:.1} %", 100.0 * gap, 100.0 * rule.max_gap))
-                .with_next("find the special case that the listed shapes hit and the others miss"),
-            );
-        }
-        verdict.held_out = Some(held_out);
-    } else {
-        verdict.notes.push("the problem declares no held-out scenarios".to_owned());
-    }
+    held_out::look(verdict, measurer, session, settings, terms, sink)?;
     let sanitized = if measurer.bench.gpu.is_some() { Ok(None) } else { session.sanitized(sink) };
     match sanitized {
         Ok(Some((artifact, runtime))) => {
@@ -363,28 +311,6 @@ fn full_extras(
     }
     measurer.mode = settings.mode;
     Ok(())
-}
-
-fn summarise_held_out(judged: &[ScenarioVerdict], visible: &Verdict) -> HeldOut {
-    let mut misses: BTreeMap<String, usize> = BTreeMap::new();
-    for scenario in judged.iter().filter(|s| matches!(s.word, Word::Fail | Word::Unproven)) {
-        let class = scenario.findings.first().map_or("unknown", |f| f.defence.as_str());
-        *misses.entry(class.to_owned()).or_default() += 1;
-    }
-    let ratios: Vec<Ratio> = judged.iter().filter_map(|s| s.ratio).collect();
-    let visible: Vec<Ratio> = visible.scenarios.iter().filter_map(|s| s.ratio).collect();
-    let geomean = verdict::geomean(&ratios);
-    let gap = match (verdict::geomean(&visible), geomean) {
-        (Some(v), Some(h)) => Some(v.point / h.point - 1.0),
-        _ => None,
-    };
-    HeldOut {
-        drawn: judged.len(),
-        passed: judged.iter().filter(|s| matches!(s.word, Word::Pass | Word::Unresolved)).count(),
-        misses: misses.into_iter().collect(),
-        geomean,
-        gap,
-    }
 }
 
 fn blank(session: &Session, settings: &Settings) -> Verdict {

@@ -23,6 +23,7 @@ pub mod fault;
 pub mod gpu_hold;
 pub mod gpu_slots;
 pub mod gpu_staging;
+pub mod held_out;
 pub mod judge;
 mod keeping_peaks;
 pub mod kernel_files;

@@ -452,23 +452,6 @@ impl Session {
         Ok(self.files.resolve(&self.files.select(&self.files.quick_ids())?)?)
     }
 
-    /// Freshly drawn held-out cases, if the problem has a rule for them.
-    ///
-    /// # Errors
-    /// When the rule cannot be satisfied.
-    pub fn held_out(&self) -> Result<Option<Vec<Case>>, SessionError> {
-        let Some(rule) = &self.files.problem.held_out else { return Ok(None) };
-        let mut dice = crate::dice::Dice::new(&self.settings.secret, "held-out");
-        let drawn = kernelseek_core::held_out::draw(
-            &self.files.problem,
-            &self.files.scenarios,
-            dice.bits(),
-            rule.share,
-        )
-        .map_err(|e| SessionError::HeldOut(e.to_string()))?;
-        Ok(Some(self.files.resolve(&drawn)?))
-    }
-
     /// The bench for `cases`.
     ///
     /// # Errors

@@ -213,6 +213,15 @@ impl Measurer<'_> {
         Ok(())
     }
 
+    /// Ends the processes of instances that will not come to be, all at once: one after the other would take a second.
+    pub(crate) fn give_up_ahead(&mut self) {
+        for Ahead { seed, candidate, .. } in &self.ahead {
+            seed.dismiss();
+            candidate.dismiss();
+        }
+        self.ahead.clear();
+    }
+
     /// Starts both sides of an instance. Their processes start side by side: a GPU's driver takes half a second for each.
     pub(crate) fn spawn_both(
         &mut self,

@@ -240,8 +240,9 @@ fn footer(verdict: &Verdict, style: Style) -> String {
         text.push_str(&format!("{all}: {}\n", parts.join(", ")));
     }
     if let Some(h) = &verdict.held_out {
-        let gap =
-            h.gap.map_or_else(String::new, |g| format!(", gap {:+.1} % (visible over held-out)", 100.0 * g));
+        let gap = h.gap.map_or_else(String::new, |g| {
+            format!(", gap {:+.1} % (what they were drawn from over them)", 100.0 * g)
+        });
         text.push_str(&format!("held out: {} of {} passed{gap}\n", h.passed, h.drawn));
     }
     if let Some(tuned) = &verdict.tunables {
