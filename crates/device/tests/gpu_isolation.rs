@@ -25,19 +25,42 @@ enum Found {
     Refused = 43,
 }
 
-/// Opens the handle in a process of its own and has a kernel read eight bytes at `offset` from its start.
-fn child_reads(handle: &IpcHandle, offset: i64) -> Found {
+/// One of the tests that are a child's, in a process of its own, and what it said.
+fn child(test: &str, handle: &IpcHandle, offset: i64) -> (std::process::ExitStatus, String) {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "the_child_reads", "--nocapture", "--test-threads=1"])
+        .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=1"])
         .env(HANDLE, serde_json::to_string(handle).unwrap())
         .env(OFFSET, offset.to_string())
         .output()
         .unwrap();
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status, said)
+}
+
+/// Has a child write the secret at `offset` from the start of what the handle stands for.
+fn child_writes(handle: &IpcHandle, offset: i64) {
+    let (status, said) = child("the_child_writes", handle, offset);
+    assert!(status.success(), "{said}");
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn the_child_writes() {
+    let (Ok(handle), Ok(offset)) = (std::env::var(HANDLE), std::env::var(OFFSET)) else { return };
+    let gpu = Gpu::open(None).unwrap();
+    let memory = DeviceMemory::open(&serde_json::from_str(&handle).unwrap()).unwrap();
+    let address = memory.address().wrapping_add_signed(offset.parse().unwrap());
+    memory::upload(address, &SECRET.to_le_bytes(), gpu.stream()).unwrap();
+    gpu.stream().synchronize().unwrap();
+}
+
+/// Opens the handle in a process of its own and has a kernel read eight bytes at `offset` from its start.
+fn child_reads(handle: &IpcHandle, offset: i64) -> Found {
+    let (status, said) = child("the_child_reads", handle, offset);
     [Found::Zeros, Found::Secret, Found::Other, Found::Refused]
         .into_iter()
-        .find(|found| output.status.code() == Some(*found as i32))
+        .find(|found| status.code() == Some(*found as i32))
         .unwrap_or_else(|| panic!("the child ended otherwise: {said}"))
 }
 
@@ -102,6 +125,25 @@ fn an_arena_shows_itself_and_nothing_past_its_ends() {
         }
         // The child's own memory may lie beside it, not on all sides.
         assert!(refused > 0, "{bytes} bytes");
+    }
+}
+
+/// What a worker has left in its memory, the next one that is lent it does not find.
+#[test]
+#[ignore = "needs a GPU"]
+fn memory_that_is_lent_again_shows_nothing_of_before() {
+    let gpu = Gpu::open(None).unwrap();
+    let lent = Exported::new(&gpu, 3 * GRANULE).unwrap();
+    let len = lent.len() as i64;
+    // Through the handle, as a worker writes: the supervisor has an address of its own.
+    let places = [0, len / 2, len - 8];
+    for offset in places {
+        child_writes(&lent.handle(), offset);
+        assert_eq!(child_reads(&lent.handle(), offset), Found::Secret, "offset {offset}");
+    }
+    lent.wipe(&gpu).unwrap();
+    for offset in places {
+        assert_eq!(child_reads(&lent.handle(), offset), Found::Zeros, "offset {offset}");
     }
 }
 
