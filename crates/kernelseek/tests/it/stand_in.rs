@@ -200,6 +200,30 @@ fn a_scenario_that_no_memory_is_enough_for_is_nobodys_failure() {
     assert!(ran.stderr.contains("out of memory"), "{}", ran.snapshot());
 }
 
+/// What a profiler is asked for need not be in the set that is evaluated.
+#[test]
+fn a_scenario_of_any_set_is_profiled() {
+    let bench = Bench::new();
+    bench.context.write("other.jsonl", &TINY.replace("tiny", "elsewhere")).unwrap();
+    bench
+        .context
+        .edit("problem.toml", "[scenarios.files]\n", "[scenarios.files]\nother = \"other.jsonl\"\n")
+        .unwrap();
+    // No profiler is here: it is enough to see whether one was started.
+    bench.context.write("ncu", "#!/bin/sh\necho a profiler was started\nexit 1\n").unwrap();
+    let ncu = bench.context.problem().join("ncu");
+    std::fs::set_permissions(&ncu, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let profile = |scenario: &str| {
+        bench.run(&["profile", "seed.cu", "--ncu", &ncu.display().to_string(), "--scenario", scenario])
+    };
+    for scenario in ["tiny", "elsewhere"] {
+        let ran = profile(scenario);
+        assert!(ran.stderr.contains("a profiler was started"), "{}", ran.snapshot());
+    }
+    let ran = profile("nowhere");
+    assert!(ran.stderr.contains("nowhere") && !ran.stderr.contains("was started"), "{}", ran.snapshot());
+}
+
 #[test]
 fn a_problem_is_checked() {
     let bench = Bench::new();
