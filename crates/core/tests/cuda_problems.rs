@@ -37,7 +37,12 @@ fn every_scenario_resolves_with_a_cost_and_fits_in_a_pool() {
         for name in [&problem.seed.path, &problem.reference.source.path] {
             assert!(folder.join(name).is_file(), "{} of {}", name, problem.name);
         }
-        for scenario in &scenarios {
+        // Sets beside the usual one too.
+        let sets = problem.scenarios.files.iter().flat_map(|(_, file)| {
+            let text = std::fs::read_to_string(folder.join(file)).unwrap();
+            parse_scenarios(&problem, file, &text).unwrap_or_else(|e| panic!("{e}"))
+        });
+        for scenario in &sets.collect::<Vec<_>>() {
             let case = resolve(&problem, scenario).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
             assert!(case.flops.unwrap() > 0.0 && case.bytes.unwrap() > 0.0, "{}", case.id);
             // Slots of one worker share three gigabytes: a pool of six at least, so that buffers rotate.

@@ -67,7 +67,7 @@ for part in "${parts[@]}"; do
     for problem in softmax layernorm gemm reduce; do
       run "check-$problem" ./kernelseek check "problems/cuda/$problem"
     done
-    run confirm python3 problems/tools/confirm_gpu.py ./kernelseek "$out/honest.json"
+    run confirm env KS_COMMIT="$commit" python3 problems/tools/confirm_gpu.py ./kernelseek "$out/honest.json"
     ;;
   cheats)
     run cheats ./kernelseek selftest -p problems/cuda/softmax --section hostile --commit "$commit" \
