@@ -283,7 +283,7 @@ fn full_extras(
     terms: &dyn Fn(&str) -> Terms,
     sink: &mut dyn Sink,
 ) -> Result<(), EvaluateError> {
-    held_out::look(verdict, measurer, session, settings, terms, sink)?;
+    held_out::look(verdict, measurer, session, terms, sink)?;
     let sanitized = if measurer.bench.gpu.is_some() { Ok(None) } else { session.sanitized(sink) };
     match sanitized {
         Ok(Some((artifact, runtime))) => {

@@ -5,7 +5,6 @@ use crate::event::{Event, Sink};
 use crate::judge::{self, Terms};
 use crate::measure::Measurer;
 use crate::session::{Session, SessionError};
-use crate::settings::Settings;
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::scenario::Scenario;
@@ -52,7 +51,6 @@ pub(crate) fn look(
     verdict: &mut Verdict,
     measurer: &mut Measurer<'_>,
     session: &Session,
-    settings: &Settings,
     terms: &dyn Fn(&str) -> Terms,
     sink: &mut dyn Sink,
 ) -> Result<(), EvaluateError> {
@@ -62,7 +60,7 @@ pub(crate) fn look(
     };
     sink.on(&Event::HeldOut { drawn: cases.len() });
     measurer.label = "held-out";
-    measurer.stream = crate::dice::key(&settings.secret, "held-out");
+    measurer.stream = crate::dice::key(&measurer.settings.secret, "held-out");
     let states = measure_all(measurer, cases, None, sink)?;
     let judge = |peaks: Option<Peaks>| -> Vec<ScenarioVerdict> {
         let with = |terms: Terms| Terms { peaks: peaks.unwrap_or(terms.peaks), ..terms };

@@ -127,6 +127,7 @@ impl Measurer<'_> {
         let pool = pool_size(state.case.slot_bytes(), effort.max_slots, memory);
         let gpu = self.bench.gpu.clone();
         let mut constants = self.constants(state, index, dice)?;
+        // On a GPU `begin` has done it.
         if index == 0 && state.fixed.is_empty() {
             self.oracle.prepare(state, &mut sides.seed, sink)?;
         }

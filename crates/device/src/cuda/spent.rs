@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What the supervisor does about workers while neither it nor they have the GPU do anything.
+/// What the supervisor does while neither it nor a worker has the GPU do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chore {
     /// Starting the driver in the supervisor, and having it compile our kernels.

@@ -31,7 +31,7 @@ pub struct Walk {
     pub request_seconds: f64,
     /// Flushes of the cache, seconds.
     pub flush_seconds: f64,
-    /// Chores about workers, of which the GPU does nothing, by name, seconds.
+    /// Chores during which the GPU does nothing, by name, seconds.
     #[serde(default)]
     pub chore_seconds: BTreeMap<String, f64>,
 }
