@@ -8,6 +8,7 @@ pub mod bench;
 mod building;
 mod calibrating;
 pub mod calibration;
+pub mod call_class;
 pub mod check;
 mod check_outputs;
 mod closure;

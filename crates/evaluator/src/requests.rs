@@ -1,6 +1,7 @@
 //! How many slots, calls and references a measurement takes, and what a pair of answers says. Pure.
 
 use crate::calibration::Noise;
+use crate::call_class::CallClass;
 use crate::request::Returned;
 use crate::scenario_state::{GpuPair, GpuSide, Pair, ScenarioState};
 use crate::settings::{Effort, Mode};
@@ -32,28 +33,21 @@ pub(crate) fn calls(most: usize, on_gpu: bool, below: impl FnOnce(usize) -> usiz
     least + below(most.max(1) + 1 - least)
 }
 
-/// Half of an interval's width that the scatter of single pairs may come to by itself: the shorter a call, the more one
-/// process differs from the next, and the less is to be gained by many pairs.
-const fn aim(call_ns: f64) -> f64 {
-    if call_ns >= 50e3 {
-        0.0025
-    } else if call_ns >= 10e3 {
-        0.005
-    } else {
-        0.01
-    }
-}
+/// Share of the wanted width of an interval that the scatter of single pairs may come to by itself: what one process differs
+/// from the next by needs the rest, and no number of pairs makes that less.
+const OF_THE_WIDTH: f64 = 0.5;
 
 /// Student's quantile at 99 % for the degrees of freedom that eight instances leave.
 const STUDENT: f64 = 3.7;
 
-/// Timed pairs of one instance: as many as a scenario needs for [`aim`], by what a calibration has seen of it, between three
+/// Timed pairs of one instance: as many as a scenario needs for [`OF_THE_WIDTH`], by what a calibration has seen of it, between three
 /// quarters of the usual number and two and a half times that. Decided before anything is measured, and from other data: an
 /// interval that ended its own measurement once it was narrow would be too narrow.
 pub(crate) fn pairs(effort: &Effort, noise: Option<Noise>) -> usize {
     let usual = effort.pairs;
     let Some(noise) = noise else { return usual };
-    let needed = (STUDENT * noise.scatter / aim(noise.call_ns)).powi(2) / effort.instances.max(1) as f64;
+    let aim = OF_THE_WIDTH * CallClass::of(noise.call_ns).half_width();
+    let needed = (STUDENT * noise.scatter / aim).powi(2) / effort.instances.max(1) as f64;
     // NaN becomes 0, and the least.
     (needed.ceil() as usize).clamp((3 * usual).div_ceil(4), (5 * usual).div_ceil(2))
 }

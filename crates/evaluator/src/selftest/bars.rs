@@ -4,61 +4,16 @@ use super::gain::PLANTED;
 use super::record::{AaRun, HostileTrial, SelftestRecord};
 use super::throughput::Throughput;
 use super::{AA_RUNS, AA_VERDICTS, FAULTS, GAIN_ROUNDS};
+use crate::call_class::CallClass;
 use crate::settings::Tier;
 use kernelseek_core::verdict::Ratio;
 use std::collections::BTreeSet;
-
-/// How long calls take: how finely they can be told apart depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// 50 µs and longer.
-    Long,
-    /// 10 to 50 µs.
-    Middle,
-    /// Below 10 µs.
-    Short,
-}
-
-impl Class {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Long, Self::Middle, Self::Short];
-
-    /// The class of a call that takes this long.
-    #[must_use]
-    pub fn of(ns: f64) -> Self {
-        if ns >= 50e3 {
-            Self::Long
-        } else if ns >= 10e3 {
-            Self::Middle
-        } else {
-            Self::Short
-        }
-    }
-    /// Widest half of an interval that is wanted.
-    #[must_use]
-    pub const fn half_width(self) -> f64 {
-        match self {
-            Self::Long => 0.005,
-            Self::Middle => 0.01,
-            Self::Short => 0.02,
-        }
-    }
-    /// In words.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Long => "50 µs and longer",
-            Self::Middle => "10 to 50 µs",
-            Self::Short => "below 10 µs",
-        }
-    }
-}
 
 /// Intervals of one class over all runs of the seed against itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Widths {
     /// The class.
-    pub class: Class,
+    pub class: CallClass,
     /// Intervals in it.
     pub intervals: usize,
     /// Of these, how many are narrow enough.
@@ -87,6 +42,8 @@ pub struct Found {
 /// Largest distance of a geometric mean from 1.
 const GPU_GEOMEAN: f64 = 0.003;
 const CPU_GEOMEAN: f64 = 0.01;
+/// How long a whole record may take on a GPU, seconds.
+const RECORD_SECONDS: f64 = 480.0;
 /// Seconds that a default and a quick verdict may take.
 const DEFAULT_SECONDS: f64 = 30.0;
 const QUICK_SECONDS: f64 = 3.0;
@@ -97,8 +54,8 @@ impl SelftestRecord {
     /// Half-widths by class; empty where the runs do not say how long calls take.
     #[must_use]
     pub fn widths(&self) -> Vec<Widths> {
-        let all: Vec<(Class, f64, &str)> = self.aa_runs.iter().flat_map(intervals).collect();
-        Class::ALL
+        let all: Vec<(CallClass, f64, &str)> = self.aa_runs.iter().flat_map(intervals).collect();
+        CallClass::ALL
             .into_iter()
             .filter_map(|class| {
                 let mut own: Vec<(f64, &str)> =
@@ -237,6 +194,24 @@ impl SelftestRecord {
             ));
         }
         misses.extend(self.throughput.iter().flat_map(slow));
+        let whole = self.whole_seconds();
+        if whole > RECORD_SECONDS {
+            misses.push(format!("the whole record takes {whole:.0} s, more than {RECORD_SECONDS} s"));
+        }
+    }
+
+    /// How long the sections of a whole record took together, seconds. Hostile candidates have a record of their own.
+    #[must_use]
+    pub fn whole_seconds(&self) -> f64 {
+        self.own_seconds().map(|(_, s)| s).sum()
+    }
+
+    /// The sections of a whole record, with the seconds that each took.
+    pub(super) fn own_seconds(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.seconds
+            .iter()
+            .map(|(section, s)| (section.as_str(), *s))
+            .filter(|(section, _)| *section != "hostile")
     }
 
     /// What a whole record still lacks, in words: sections that were begun or never run.
@@ -280,10 +255,10 @@ impl HostileTrial {
     }
 }
 
-fn intervals(run: &AaRun) -> impl Iterator<Item = (Class, f64, &str)> {
+fn intervals(run: &AaRun) -> impl Iterator<Item = (CallClass, f64, &str)> {
     run.ratios.iter().filter_map(|(id, ratio): (&String, &Ratio)| {
         let ns = run.seed_ns.get(id)?;
-        Some((Class::of(*ns), ratio.half_width(), id.as_str()))
+        Some((CallClass::of(*ns), ratio.half_width(), id.as_str()))
     })
 }
 
@@ -457,7 +432,7 @@ pub(super) mod tests {
     #[test]
     fn every_bar_can_be_missed() {
         type Spoil = fn(&mut SelftestRecord);
-        let spoilt: [(Spoil, &str); 16] = [
+        let spoilt: [(Spoil, &str); 17] = [
             (
                 |r| r.aa_runs[0].not_passed = [("s".to_owned(), "UNPROVEN timed.clocks".to_owned())].into(),
                 "the seed of softmax as its own candidate on `s`: UNPROVEN timed.clocks",
@@ -473,6 +448,10 @@ pub(super) mod tests {
             ),
             (|r| r.slowdown[5].found = false, "gains of 2 %: 18 of 20 found (c20)"),
             (|r| r.cycles[0].holds = false, "does not confirm the gain of 2 %: x"),
+            (
+                |r| r.seconds = [("aa", 470.0), ("faults", 11.0)].map(|(k, s)| (k.to_owned(), s)).into(),
+                "the whole record takes 481 s",
+            ),
             (
                 |r| r.throughput.as_mut().unwrap().runs[0].seconds = 31.0,
                 "default verdict on softmax takes 31.0 s",

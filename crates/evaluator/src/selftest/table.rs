@@ -93,6 +93,10 @@ pub fn markdown(record: &SelftestRecord) -> String {
             row(what, "all", format!("{right} of {}", trials.len()));
         }
     }
+    if record.on_gpu() && record.own_seconds().next().is_some() {
+        let each: Vec<String> = record.own_seconds().map(|(name, s)| format!("{name} {s:.0} s")).collect();
+        row("the whole record", "480 s", format!("{:.0} s ({})", record.whole_seconds(), each.join(", ")));
+    }
     let mut text = format!(
         "{}, {}, problem `{}`{}.\n\n| what | bar | measured |\n|---|---|---|\n",
         record.gpu.as_ref().map_or(record.device.model.as_str(), |g| &g.name),
@@ -124,6 +128,8 @@ mod tests {
         let mut record = record();
         record.hostile.push(trial("b.cu", 1));
         record.hostile[0].as_expected = false;
+        // A record of the hostile candidates is one of its own, whatever it takes.
+        record.seconds = [("aa", 300.0), ("hostile", 900.0)].map(|(k, s)| (k.to_owned(), s)).into();
         let text = markdown(&record);
         for expected in [
             "NVIDIA H200, nvcc, problem `softmax`.\n",
@@ -131,6 +137,7 @@ mod tests {
             "| half of a scenario's interval, calls 50 µs and longer | ±0.5 % | 2 of 2; median ±0.40 %, widest ±0.40 % |",
             "| planted gain of 2 % found (c20) | 95 % | 19 of 20 |",
             "| quick verdict | 3 s | 2.0 s |",
+            "| the whole record | 480 s | 300 s (aa 300 s) |",
             "| default verdict on softmax, 20 scenarios, built and calibrated | 30 s | 20.0 s |",
             "| of the first of these, waiting by occasion |  | start 1.25 s, stop 0.50 s |",
             "| faults recovered from, the next verdict right | all | 1 of 1 |",
@@ -142,6 +149,7 @@ mod tests {
         record.aa_runs.clear();
         record.slowdown.clear();
         record.throughput = None;
+        record.seconds.clear();
         record.total();
         assert_eq!(markdown(&record).matches("\n| ").count(), 3, "{}", markdown(&record));
     }
