@@ -79,7 +79,8 @@ impl World {
             Action::Ask(occasion) => Entry::Asked(Box::new(Asked {
                 point: occasion.point,
                 reason: occasion.reason,
-                from: match self.board.waiting.front() {
+                // As the supervisor does: a person's question is asked as such, never in a decision point's place.
+                from: match self.board.waiting.front().filter(|_| occasion.point.is_none()) {
                     Some((row, _)) => QuestionFrom::Person { row: *row },
                     None => QuestionFrom::Nobody,
                 },
