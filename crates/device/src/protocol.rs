@@ -161,6 +161,10 @@ pub enum Reply {
     Locked {
         /// What is in force; `None` for a worker that has no sandbox.
         layers: Option<Box<Layers>>,
+        /// On a GPU, how far apart events around a launch of nothing are in this process, nanoseconds, taken before the
+        /// library was loaded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blank_nanos: Option<f64>,
     },
     /// The library is loaded.
     Loaded {

@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod bench;
+mod blank;
 mod building;
 mod calibrating;
 pub mod calibration;

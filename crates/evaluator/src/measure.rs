@@ -255,11 +255,18 @@ impl Measurer<'_> {
         }
         self.note_denials(state, &candidate);
         self.note_output(state, &candidate);
+        instance.blank_ns = self.blanks(state, &sides.seed, &candidate);
         state.instances.push(instance);
         if alive && !state.is_dead() {
             sides.candidate = Some(candidate);
         }
         Ok(())
+    }
+
+    /// What a launch of nothing takes in either process, where each call is timed by events around it.
+    fn blanks(&self, state: &ScenarioState, seed: &Worker, candidate: &Worker) -> Option<[f64; 2]> {
+        let by_events = state.column == Column::Device && self.mode != Mode::Stream;
+        Some([seed.blank_nanos()?, candidate.blank_nanos()?]).filter(|_| by_events)
     }
 
     /// Whether the candidate is watched without a request after this scenario. On a GPU, where instances are many and requests

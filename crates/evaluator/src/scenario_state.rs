@@ -1,5 +1,6 @@
 //! What is known about one scenario while it is being evaluated.
 
+use crate::blank;
 use crate::outputs::Outputs;
 use crate::settings::Column;
 use crate::staging::{Drawn, StorageKinds};
@@ -86,6 +87,10 @@ pub struct Instance {
     /// Whether the sides had each other's places in device memory: those of the instance before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub swapped: bool,
+    /// On a GPU, where calls are timed one by one on a stream: how far apart events around a launch of nothing are in the
+    /// seed's process and in the candidate's, nanoseconds, taken before anything was loaded into them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blank_ns: Option<[f64; 2]>,
 }
 
 /// A fixed content with the reference's outputs.
@@ -298,17 +303,12 @@ impl ScenarioState {
     /// Log-ratios of every instance that has any, and whether its places were swapped.
     fn ratios_and_places(&self) -> (Vec<Vec<f64>>, Vec<bool>) {
         let overhead = self.overhead_ns();
+        let usual = blank::usual_ns(&self.instances);
         self.instances
             .iter()
             .map(|i| {
-                let pairs = i
-                    .pairs
-                    .iter()
-                    .filter_map(|p| {
-                        let ratio = (p.seed_ns - overhead) / (p.candidate_ns - overhead);
-                        (ratio > 0.0 && ratio.is_finite()).then(|| ratio.ln())
-                    })
-                    .collect::<Vec<f64>>();
+                let pairs: Vec<f64> =
+                    i.pairs.iter().filter_map(|p| blank::log_ratio(i, p, overhead, usual)).collect();
                 (pairs, i.swapped)
             })
             .filter(|(pairs, _)| !pairs.is_empty())

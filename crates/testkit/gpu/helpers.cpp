@@ -46,6 +46,7 @@ Helper all[] = {
     KS_HELPER(ks_canary_check_ranges), KS_HELPER(ks_fingerprints), KS_HELPER(ks_differs), KS_HELPER(ks_mismatches),
     KS_HELPER(ks_reference_scale), KS_HELPER(ks_reference_scale_again), KS_HELPER(ks_error_partials),
     KS_HELPER(ks_sweep_write), KS_NOTHING(ks_sweep_read), KS_HELPER(ks_stamp), KS_NOTHING(ks_spin), KS_NOTHING(ks_fma),
+    KS_NOTHING(ks_blank),
 };
 } // namespace
 

@@ -56,6 +56,8 @@ pub struct Worker {
     exported: Option<Rc<Exported>>,
     arena: Option<Arena>,
     workspace_bytes: usize,
+    /// What a launch of nothing takes in its process, nanoseconds.
+    blank_nanos: Option<f64>,
     sequence: u32,
     standing: Standing,
     spin: bool,
@@ -85,6 +87,7 @@ impl Worker {
             exported: None,
             arena: None,
             workspace_bytes: 0,
+            blank_nanos: None,
             sequence: 0,
             standing: Standing::Runs,
             spin: launch.spin(),
@@ -152,7 +155,10 @@ impl Worker {
         };
         self.send(&request, &[])?;
         match self.receive(deadline)? {
-            Reply::Locked { layers } => self.layers = layers.map(|l| *l),
+            Reply::Locked { layers, blank_nanos } => {
+                self.layers = layers.map(|l| *l);
+                self.blank_nanos = blank_nanos.filter(|nanos| nanos.is_finite());
+            }
             other => return Err(DeviceError::unexpected("locked", &other)),
         }
         if let Some(listener) = self.channel.take_fd() {
@@ -252,6 +258,12 @@ impl Worker {
     #[must_use]
     pub const fn workspace_bytes(&self) -> usize {
         self.workspace_bytes
+    }
+    /// On a GPU, how far apart events around a launch of nothing are in this worker's process, nanoseconds, taken before
+    /// anything of the candidate's was loaded; `None` where it could not be told.
+    #[must_use]
+    pub const fn blank_nanos(&self) -> Option<f64> {
+        self.blank_nanos
     }
     /// Denied attempts since the worker was loaded.
     #[must_use]

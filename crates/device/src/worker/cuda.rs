@@ -3,6 +3,7 @@
 //! Everything here lies in the candidate's reach. The times are advisory, the word that the device writes at the end of
 //! the stream is checked by what the supervisor finds in its own memory.
 
+use super::blank::{self, Blank};
 use super::library::Function;
 use super::mapping::CallStruct;
 use crate::control::{ControlPage, GATE_OFFSET, STREAM_DONE_OFFSET};
@@ -65,6 +66,7 @@ pub(super) struct Gpu {
     wake: DeviceMemory,
     /// The last recorded request, kept until the next: it may be running.
     graph: Option<Graph>,
+    blank: Option<Blank>,
 }
 
 impl Gpu {
@@ -78,11 +80,21 @@ impl Gpu {
         // The pool that `cudaMallocAsync` takes from opens the device again when it is first used, which the lockdown denies.
         memory::start_pool(&stream)?;
         stream.synchronize()?;
-        Ok(Self { context, stream, page, events: Vec::new(), opened: None, wake, graph: None })
+        // Compiled here, where many processes do it side by side.
+        let blank = Blank::load();
+        Ok(Self { context, stream, page, events: Vec::new(), opened: None, wake, graph: None, blank })
     }
 
     pub(super) const fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// What events around a launch of nothing are apart in this process, nanoseconds; `None` where it cannot be told. Good for
+    /// something only as long as nothing of the candidate's is loaded.
+    pub(super) fn blank_nanos(&mut self, page: &ControlPage) -> Option<f64> {
+        // The events that calls will be timed with are among them.
+        self.events(2 * blank::LAUNCHES).ok()?;
+        self.blank.as_ref()?.time(&self.stream, &self.events, page, self.page).ok()
     }
 
     /// Opens the arena that `handle` stands for, unless it is open already; its address here.

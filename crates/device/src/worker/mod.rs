@@ -1,6 +1,7 @@
 //! The worker: a process that loads one library, maps the supervisor's buffers, makes the calls it is told to
 //! make, and acknowledges them. It knows no seed, no expected value, no phase and no scenario.
 
+mod blank;
 mod cuda;
 mod fault;
 pub(crate) mod library;
@@ -107,6 +108,8 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
             Err(e) => return Err(e.into()),
         };
         if let Request::Load { .. } = request {
+            // Said before anything of the candidate's is in this process.
+            let blank_nanos = state.gpu.as_mut().and_then(|gpu| gpu.blank_nanos(page));
             let (mut layers, mut listener) = (None, None);
             if spec.lockdown {
                 let rules =
@@ -116,7 +119,7 @@ pub fn run(spec: &WorkerSpec, socket: OwnedFd, control: &OwnedFd) -> Result<(), 
                 listener = lockdown.listener;
             }
             let fds: Vec<_> = listener.iter().map(rustix::fd::AsFd::as_fd).collect();
-            channel.send(&Reply::Locked { layers }, &fds)?;
+            channel.send(&Reply::Locked { layers, blank_nanos }, &fds)?;
         }
         let reply = state.serve(request, &mut channel);
         channel.send(&reply, &[])?;

@@ -24,6 +24,8 @@ enum Stored {
         prepare_ns: Option<f64>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         swapped: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blank_ns: Option<[f64; 2]>,
     },
     Plain(Instance),
 }
@@ -49,6 +51,7 @@ fn stored(instance: Instance) -> Stored {
             candidate_first_ns: instance.candidate_first_ns,
             prepare_ns: instance.prepare_ns,
             swapped: instance.swapped,
+            blank_ns: instance.blank_ns,
         },
         _ => Stored::Plain(instance),
     }
@@ -79,12 +82,13 @@ fn row(pair: &Pair) -> Option<[i64; 8]> {
 fn instance(stored: Stored) -> Instance {
     match stored {
         Stored::Plain(instance) => instance,
-        Stored::Rows { rows, seed_first_ns, candidate_first_ns, prepare_ns, swapped } => Instance {
+        Stored::Rows { rows, seed_first_ns, candidate_first_ns, prepare_ns, swapped, blank_ns } => Instance {
             pairs: rows.into_iter().map(pair).collect(),
             seed_first_ns,
             candidate_first_ns,
             prepare_ns,
             swapped,
+            blank_ns,
         },
     }
 }
@@ -159,6 +163,7 @@ mod tests {
         fn rows_come_back_as_what_figures_are_made_from(
             rows in prop::collection::vec((1i64..17, 0i64..2, prop::array::uniform6(0i64..1 << 40)), 1..20),
             swapped: bool,
+            blank in prop::option::of(prop::array::uniform2(0u32..10_000)),
         ) {
             let rows = rows.into_iter().map(|(n, f, [a, b, c, d, e, g])| [n, f, a, b, c, d, e, g]);
             let pairs: Vec<Pair> = rows.map(|mut row| {
@@ -174,6 +179,7 @@ mod tests {
                 candidate_first_ns: 2.0,
                 prepare_ns: None,
                 swapped,
+                blank_ns: blank.map(|both| both.map(|ns| f64::from(ns) / 8.0)),
             }]);
             let (text, back) = through_json(&raw);
             prop_assert!(text.contains("\"rows\""));
