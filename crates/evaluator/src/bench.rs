@@ -118,6 +118,8 @@ pub struct Bench {
     pub gpu: Option<Rc<Gpu>>,
     /// Folder of the CUDA runtime library that kernels are linked with.
     pub cuda_libraries: Vec<PathBuf>,
+    /// Queues that a worker's driver hands work to a GPU through; the driver's own number when `None`.
+    pub queues: Option<u32>,
     /// Whether workers enter namespaces.
     pub namespaces: bool,
     /// Whether workers are locked down.
@@ -127,6 +129,14 @@ pub struct Bench {
 /// Has kernels loaded with their library: one that is loaded when it is first launched waits for the device, which the gate
 /// holds.
 const EAGER: (&str, &str) = ("CUDA_MODULE_LOADING", "EAGER");
+
+/// Says how many queues a driver makes between a process and a GPU. Streams share them; most of the time that a driver takes to
+/// start and to end goes into them.
+const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+/// Queues of a worker whose library makes no stream: one is held at the gate, and what is put on another stream all the same must
+/// not wait behind it.
+pub(crate) const FEW_QUEUES: u32 = 2;
 
 impl Bench {
     /// Address space that the arenas of `cases` need at most.
@@ -230,6 +240,7 @@ impl Bench {
         let mut env = self.environment();
         // An array library brings thousands of kernels; nothing of it is ever held at a gate.
         env.remove(EAGER.0);
+        env.remove(QUEUES);
         let launch = Launch {
             program: Program::Python {
                 interpreter: interpreter.to_owned(),
@@ -302,6 +313,7 @@ impl Bench {
         if let Some(gpu) = &self.gpu {
             env.insert(EAGER.0.to_owned(), EAGER.1.to_owned());
             env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.identity().uuid.clone());
+            env.extend(self.queues.map(|queues| (QUEUES.to_owned(), queues.to_string())));
             let folders: Vec<_> = self.cuda_libraries.iter().map(|p| p.to_string_lossy()).collect();
             env.insert("LD_LIBRARY_PATH".to_owned(), folders.join(":"));
         }

@@ -12,7 +12,7 @@ use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
 use kernelseek_core::problem::{Language, Target};
 use kernelseek_device::topology::{Division, allowed_cpus};
-use kernelseek_inspect::{PathClass, Policy, device, elf, rules};
+use kernelseek_inspect::{PathClass, Policy, device, elf, policy, rules};
 use kernelseek_toolchain::{Build, BuildError, Recipe, SearchPlaces, Toolchain, ToolchainError};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -458,7 +458,9 @@ impl Session {
     /// When the seed or the reference does not build.
     pub fn bench(&mut self, cases: &[Case], sink: &mut dyn Sink) -> Result<Bench, SessionError> {
         let gpu = self.gpu(sink)?;
-        let seed = native(&self.seed_build(sink)?);
+        let seed_build = self.seed_build(sink)?;
+        let queues = self.few_queues(&seed_build).then_some(crate::bench::FEW_QUEUES);
+        let seed = native(&seed_build);
         let reference = self.reference(sink)?;
         let python_worker = self.settings.state_dir.join("python_worker.py");
         write_if_changed(&python_worker, kernelseek_device::PYTHON_WORKER)?;
@@ -485,9 +487,20 @@ impl Session {
             deadline: DEADLINE,
             gpu,
             cuda_libraries: self.cuda_libraries(),
+            queues,
             namespaces: self.settings.namespaces,
             lockdown: self.settings.lockdown,
         })
+    }
+
+    /// Whether neither side makes a stream, so that few queues are enough for their workers. Both have as many: what a queue more
+    /// or less does to a call is nobody's merit.
+    fn few_queues(&self, seed: &Build) -> bool {
+        let makes_none = |build: &Build| {
+            let facts = std::fs::read(&build.artifact).ok().and_then(|bytes| elf::facts(&bytes).ok());
+            facts.is_some_and(|f| policy::makes_no_stream(f.imports.iter().map(|i| i.name.as_str())))
+        };
+        makes_none(seed) && self.candidate.as_ref().is_none_or(makes_none)
     }
 
     /// Whether the candidate's sources changed while they were being evaluated.

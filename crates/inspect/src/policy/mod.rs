@@ -3,10 +3,12 @@
 mod cuda;
 mod denied;
 mod runtime;
+mod streams;
 
 use kernelseek_core::problem::Target;
 
 use crate::pattern;
+pub use streams::makes_no_stream;
 
 /// Why a name is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
