@@ -185,6 +185,7 @@ pub fn evaluate(
         stream: crate::dice::key(&settings.secret, "visible"),
         layers: None,
         ahead: std::collections::VecDeque::new(),
+        leaving: None,
         places: None,
     };
     let mut states = measure_all(&mut measurer, cases, Some(&calibration), sink)?;
@@ -486,6 +487,7 @@ pub(crate) fn calibrate(
         stream: crate::dice::key(&settings.secret, "calibration"),
         layers: None,
         ahead: std::collections::VecDeque::new(),
+        leaving: None,
         places: None,
     };
     let states = measure_all(&mut measurer, cases, None, sink)?;

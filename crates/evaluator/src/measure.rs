@@ -61,6 +61,8 @@ pub struct Measurer<'a> {
     pub(crate) layers: Option<kernelseek_sandbox::report::Layers>,
     /// Both sides of instances to come, started ahead.
     pub(crate) ahead: VecDeque<Ahead>,
+    /// Both sides of the instance before, told to end.
+    pub(crate) leaving: Option<Sides>,
     /// Where the two sides have their arenas on a GPU.
     pub(crate) places: Option<Places>,
 }
@@ -107,7 +109,8 @@ impl Measurer<'_> {
             self.bench.gpu_worked(&states[position].case.id)?;
         }
         if let Some(sides) = sides {
-            sides.end();
+            sides.dismiss();
+            self.leaving = Some(sides);
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Effort {
         let base = Self::of(tier);
         match tier {
             Tier::Quick => base,
-            Tier::Default => Self { instances: 8, pairs: 4, ..base },
+            Tier::Default => Self { instances: 8, pairs: 5, ..base },
             Tier::Full => Self { instances: 8, pairs: 8, ..base },
         }
     }

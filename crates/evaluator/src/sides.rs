@@ -22,14 +22,15 @@ const CONTEXT_BYTES: usize = 700 << 20;
 const OUT_OF_MEMORY: u32 = 2;
 
 /// Both sides of one instance.
+#[derive(Debug)]
 pub(crate) struct Sides {
     pub(crate) seed: Worker,
     pub(crate) candidate: Option<Worker>,
 }
 
 impl Sides {
-    /// Ends both processes at once: a driver takes its time, and two need no longer than one.
-    pub(crate) fn end(self) {
+    /// Tells both processes to end and waits for neither: a driver takes its time. Dropping them waits.
+    pub(crate) fn dismiss(&self) {
         for worker in std::iter::once(&self.seed).chain(&self.candidate) {
             worker.dismiss();
         }
@@ -213,12 +214,14 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    /// Ends the processes of instances that will not come to be, all at once: one after the other would take a second.
+    /// Ends the processes of the last instance, and of those that will not come to be, all at once: one after the other would take
+    /// a second.
     pub(crate) fn give_up_ahead(&mut self) {
         for Ahead { seed, candidate, .. } in &self.ahead {
             seed.dismiss();
             candidate.dismiss();
         }
+        self.leaving = None;
         self.ahead.clear();
     }
 
@@ -237,10 +240,12 @@ impl Measurer<'_> {
             }
         };
         let mut seed = seed.map_err(|source| seed_error(state, "while it was loaded", source))?;
+        let candidate = candidate.and_then(|started| self.bench.load(started));
+        // Their processes had what is lent now.
+        self.leaving = None;
         if let Some(places) = self.places.as_ref().filter(|_| !placed) {
             seed.lend(places.of(index)[0]).map_err(|e| MeasureError::gpu(state, e))?;
         }
-        let candidate = candidate.and_then(|started| self.bench.load(started));
         Ok(Sides { seed, candidate: self.loaded_candidate(state, index, candidate)? })
     }
 

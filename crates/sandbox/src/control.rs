@@ -232,6 +232,11 @@ pub(crate) fn alive_below(root: libc::pid_t) -> Vec<libc::pid_t> {
     descendants(root).into_iter().filter(runs).collect()
 }
 
+/// Asks a process group's leader to end. The leader must be an unreaped child of the caller.
+pub(crate) fn ask_to_end(leader: libc::pid_t) -> io::Result<()> {
+    sys::kill(leader, libc::SIGTERM)
+}
+
 /// Kills a process group's leader, its group, and whatever descends from it in other groups. The leader must
 /// be an unreaped child of the caller, so that its id cannot have been reused. It becomes a zombie.
 pub(crate) fn kill_tree(leader: libc::pid_t) -> io::Result<()> {
@@ -239,7 +244,7 @@ pub(crate) fn kill_tree(leader: libc::pid_t) -> io::Result<()> {
     let below: Vec<Target> =
         descendants(leader).into_iter().filter_map(|pid| Target::open(pid.unsigned_abs()).ok()).collect();
     // A reaper that is asked takes everything below it along and leaves no zombies.
-    sys::kill(leader, libc::SIGTERM)?;
+    ask_to_end(leader)?;
     let asked = Instant::now();
     while asked.elapsed() < REAPER_LIMIT && !sys::has_ended(leader)? {
         std::thread::sleep(Duration::from_micros(200));

@@ -237,12 +237,12 @@ impl Process {
         Ok(status)
     }
 
-    /// Kills it and everything that it started, and waits for nothing: several end sooner at once than one after the other.
-    /// Dropping it waits.
+    /// Asks it to end, and waits for nothing: a reaper takes everything below it along. Dropping it kills whatever is left then,
+    /// and waits.
     pub fn dismiss(&self) {
         if self.ended.is_none() {
-            // Whoever waits for it kills it again.
-            let _ = control::kill_tree(self.leader());
+            // Whoever waits for it kills it.
+            let _ = control::ask_to_end(self.leader());
         }
     }
 

@@ -406,6 +406,7 @@ int cuMemAllocAsync(Address *address, size_t bytes, void *) { return allocate(ad
 int cuMemFreeAsync(Address address, void *) { return release(address); }
 int cuDeviceGetDefaultMemPool(void **pool, int) { *pool = (void *)1; return OK; }
 int cuMemPoolSetAttribute(void *, int, void *) { return OK; }
+int cuMemPoolTrimTo(void *, size_t) { return OK; }
 int cuMemHostRegister_v2(void *, size_t, unsigned) { return OK; }
 int cuMemHostGetDevicePointer_v2(Address *address, void *host, unsigned) { *address = (Address)host; return OK; }
 

@@ -305,9 +305,10 @@ impl Worker {
     /// Calls an entry point once for each slot and measures the whole request by the supervisor's clock.
     ///
     /// `load` writes the slots: before the worker hears of the request, or, where the stream is held at the gate, once all
-    /// calls have been made, so that nothing that ran ahead of the gate has seen the inputs. The worker is stopped the
-    /// moment it says `done`; `at_return` runs then, before the worker can do anything else, and again (with `true`) after it
-    /// had time to settle: a difference between the two is deferred work. What the first look has taken is what counts.
+    /// calls have been made, so that nothing that ran ahead of the gate has seen the inputs. The worker is told to stop the
+    /// moment it says `done`, and without a GPU it has stopped when `at_return` runs, before it can do anything else; on a GPU
+    /// `at_return` has the device copy at once. It runs again (with `true`) after the worker had time to settle: a difference
+    /// between the two is deferred work. What the first look has taken is what counts.
     ///
     /// # Errors
     /// When the worker dies, misses the deadline, or answers nonsense.
@@ -344,11 +345,13 @@ impl Worker {
             let queued = |pid| if gate.is_on_stream() { Duration::ZERO } else { run_queue_wait(pid) };
             let before = queued(self.target.pid());
             walls = self.pass_gate(sequence, deadline)?;
-            self.halt()?;
+            // The threads of a GPU's driver are many: they are stopped while the supervisor's own kernels run.
+            if self.gpu.is_some() { self.ask_to_stop() } else { self.halt() }?;
             waited = queued(self.target.pid()).saturating_sub(before);
             if let Some(arena) = &self.arena {
                 at_return(arena, false);
             }
+            self.halt()?;
             self.resume()?;
         }
         let start = Instant::now();
@@ -379,7 +382,7 @@ impl Worker {
         // Said by the worker, shown to people: short and of one line.
         answer.pending =
             answer.pending.map(|text| text.chars().filter(|c| !c.is_control()).take(160).collect());
-        // On a GPU the second look has the device compare, and the threads of a driver are many: they are stopped meanwhile.
+        // As for the first look.
         let meanwhile = self.gpu.is_some() && gate != Gate::None;
         if meanwhile { self.ask_to_stop() } else { self.halt() }?;
         if let Some(arena) = &self.arena {

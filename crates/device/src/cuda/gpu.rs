@@ -4,24 +4,17 @@ use super::GpuIdentity;
 use super::device::Context;
 use super::error::{CudaError, Result};
 use super::helpers::Helpers;
-use super::memory::{Address, DeviceMemory};
+use super::memory::{self, Address, DeviceMemory};
 use super::spent::{Chore, Spent};
 use super::stream::Stream;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-/// Blocks are made in steps of an eighth of a power of two, so that a freed one serves again for almost the same size.
-const STEPS: u32 = 3;
-/// Smallest block in bytes.
-const LEAST: usize = 512;
 
 /// The supervisor's hold on one GPU.
 #[derive(Debug)]
 pub struct Gpu {
     // Dropped in this order: everything before the context.
-    pool: RefCell<BTreeMap<usize, Vec<DeviceMemory>>>,
     sweep: RefCell<Option<DeviceMemory>>,
     helpers: Helpers,
     stream: Stream,
@@ -40,11 +33,11 @@ impl Gpu {
         let start = Instant::now();
         let context = Context::open(which)?;
         let stream = Stream::new()?;
+        memory::start_pool(&stream)?;
         let helpers = Helpers::load(&context)?;
         let mut spent = Spent::default();
         spent.add(Chore::Open, start.elapsed());
         Ok(Rc::new(Self {
-            pool: RefCell::default(),
             sweep: RefCell::default(),
             helpers,
             stream,
@@ -92,23 +85,19 @@ impl Gpu {
         self.failure.borrow_mut().take()
     }
 
-    /// Memory that may be exported. Gives unused blocks back first where the device has no more.
+    /// Memory that may be exported. The pool gives back what nobody uses first where the device has no more.
     pub(super) fn exportable(&self, bytes: usize) -> Result<DeviceMemory> {
         self.retrying(|| DeviceMemory::exportable(bytes))
     }
 
-    /// A block of at least `bytes` that no worker sees.
+    /// A block of `bytes` that no worker sees. It comes from the device's pool: asking the driver for memory takes a millisecond
+    /// or two, and a scenario asks for tens.
     ///
     /// # Errors
     /// When the device has no such memory.
     pub fn block(self: &Rc<Self>, bytes: usize) -> Result<Block> {
-        let class = class_of(bytes);
-        let kept = self.pool.borrow_mut().get_mut(&class).and_then(Vec::pop);
-        let memory = match kept {
-            Some(memory) => memory,
-            None => self.retrying(|| DeviceMemory::new(class))?,
-        };
-        Ok(Block { gpu: self.clone(), memory: Some(memory), bytes })
+        let address = self.retrying(|| memory::from_pool(bytes, &self.stream))?;
+        Ok(Block { gpu: self.clone(), address, bytes })
     }
 
     /// Flushes as [`Self::flush`] does, after everything before it, and waits for it.
@@ -148,11 +137,11 @@ impl Gpu {
         spent
     }
 
-    fn retrying(&self, make: impl Fn() -> Result<DeviceMemory>) -> Result<DeviceMemory> {
+    fn retrying<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         match make() {
             Err(error) if error.is_out_of_memory() => {
                 self.stream.synchronize()?;
-                self.pool.borrow_mut().clear();
+                memory::trim_pool()?;
                 make()
             }
             other => other,
@@ -169,7 +158,7 @@ impl Gpu {
         let mut sweep = self.sweep.borrow_mut();
         if sweep.is_none() {
             let memory = DeviceMemory::new(bytes)?;
-            super::memory::set(memory.address(), 1, bytes, &self.stream)?;
+            memory::set(memory.address(), 1, bytes, &self.stream)?;
             *sweep = Some(memory);
         }
         let address = sweep.as_ref().map_or(0, DeviceMemory::address);
@@ -177,27 +166,20 @@ impl Gpu {
     }
 }
 
-/// Size that a block for `bytes` is made with.
-fn class_of(bytes: usize) -> usize {
-    let bytes = bytes.max(LEAST);
-    let step = (bytes.next_power_of_two() >> (STEPS + 1)).max(LEAST >> STEPS);
-    bytes.next_multiple_of(step)
-}
-
-/// Memory of the supervisor's, given back to the pool when dropped. Everything that uses it goes through one stream, so the
-/// next user finds it free.
+/// Memory of the supervisor's, given back to the device's pool when dropped. Everything that uses it goes through one stream, so
+/// the next user finds it free.
 #[derive(Debug)]
 pub struct Block {
     gpu: Rc<Gpu>,
-    memory: Option<DeviceMemory>,
+    address: Address,
     bytes: usize,
 }
 
 impl Block {
     /// First byte.
     #[must_use]
-    pub fn address(&self) -> Address {
-        self.memory.as_ref().map_or(0, DeviceMemory::address)
+    pub const fn address(&self) -> Address {
+        self.address
     }
     /// Bytes that were asked for.
     #[must_use]
@@ -218,27 +200,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.gpu.pool.borrow_mut().entry(memory.len()).or_default().push(memory);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_block_is_little_larger_than_asked_and_classes_are_few() {
-        let mut classes = std::collections::BTreeSet::new();
-        for bytes in (1..4096).chain((20..34).flat_map(|p| [(1usize << p) - 1, 1 << p, (1 << p) + 1, 3 << p]))
-        {
-            let class = class_of(bytes);
-            assert!(class >= bytes);
-            assert!(class <= bytes + (bytes / 4).max(LEAST), "{bytes} {class}");
-            assert_eq!(class_of(class), class, "a block goes back where it came from");
-            classes.insert(class);
-        }
-        assert!(classes.len() < 120, "{}", classes.len());
+        let given_back = memory::to_pool(self.address, &self.gpu.stream);
+        self.gpu.guard(given_back, ());
     }
 }

@@ -184,19 +184,18 @@ pub fn set(to: Address, value: u8, bytes: usize, stream: &Stream) -> Result<()> 
     check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, value, bytes, stream.raw()) })
 }
 
-/// Has the device's memory pool made, by taking a block from it and giving it back in the stream's order, and has it keep
-/// what is given back: giving it to the driver at every synchronisation would be timed as somebody's work.
+/// Has the device's memory pool made, by taking memory from it and giving it back in the stream's order, and has it keep
+/// what is given back: giving it to the driver at every synchronisation takes time, and in a worker would be timed as
+/// somebody's work.
 ///
 /// # Errors
 /// What the driver says.
 #[expect(unsafe_code, reason = "driver calls")]
 pub fn start_pool(stream: &Stream) -> Result<()> {
-    let (mut device, mut pool, mut address) = (0, std::ptr::null_mut(), 0);
+    let pool = default_pool()?;
     let mut keep = u64::MAX;
-    // SAFETY: each call writes one handle, or reads one number; the block is given back in the same order.
+    // SAFETY: reads one number.
     unsafe {
-        check("cuCtxGetDevice", sys::cuCtxGetDevice(&raw mut device))?;
-        check("cuDeviceGetDefaultMemPool", sys::cuDeviceGetDefaultMemPool(&raw mut pool, device))?;
         check(
             "cuMemPoolSetAttribute",
             sys::cuMemPoolSetAttribute(
@@ -205,9 +204,53 @@ pub fn start_pool(stream: &Stream) -> Result<()> {
                 (&raw mut keep).cast(),
             ),
         )?;
-        check("cuMemAllocAsync", sys::cuMemAllocAsync(&raw mut address, GRANULE, stream.raw()))?;
-        check("cuMemFreeAsync", sys::cuMemFreeAsync(address, stream.raw()))
     }
+    let address = from_pool(GRANULE, stream)?;
+    to_pool(address, stream)
+}
+
+#[expect(unsafe_code, reason = "driver calls")]
+fn default_pool() -> Result<sys::CUmemoryPool> {
+    let (mut device, mut pool) = (0, std::ptr::null_mut());
+    // SAFETY: each call writes one handle.
+    unsafe {
+        check("cuCtxGetDevice", sys::cuCtxGetDevice(&raw mut device))?;
+        check("cuDeviceGetDefaultMemPool", sys::cuDeviceGetDefaultMemPool(&raw mut pool, device))?;
+    }
+    Ok(pool)
+}
+
+/// Takes memory from the device's pool, good for what comes after in `stream`.
+///
+/// # Errors
+/// When the device has no such memory.
+#[expect(unsafe_code, reason = "driver call")]
+pub(super) fn from_pool(bytes: usize, stream: &Stream) -> Result<Address> {
+    let mut address = 0;
+    // SAFETY: writes one address.
+    check("cuMemAllocAsync", unsafe { sys::cuMemAllocAsync(&raw mut address, bytes.max(1), stream.raw()) })?;
+    Ok(address)
+}
+
+/// Gives memory back to the pool once everything before in `stream` is done with it.
+///
+/// # Errors
+/// What the driver says, also about earlier work of the stream.
+#[expect(unsafe_code, reason = "driver call")]
+pub(super) fn to_pool(address: Address, stream: &Stream) -> Result<()> {
+    // SAFETY: the driver knows what it has handed out.
+    check("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(address, stream.raw()) })
+}
+
+/// Has the pool give the device everything that nobody uses.
+///
+/// # Errors
+/// What the driver says.
+#[expect(unsafe_code, reason = "driver call")]
+pub(super) fn trim_pool() -> Result<()> {
+    let pool = default_pool()?;
+    // SAFETY: a live handle.
+    check("cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
 }
 
 /// Host memory at `base` that the device can read and write, registered for the life of the process.
