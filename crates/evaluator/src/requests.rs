@@ -34,22 +34,25 @@ pub(crate) fn calls(most: usize, on_gpu: bool, below: impl FnOnce(usize) -> usiz
 }
 
 /// Share of the wanted width of an interval that the scatter of single pairs may come to by itself: what one process differs
-/// from the next by needs the rest, and no number of pairs makes that less.
-const OF_THE_WIDTH: f64 = 0.5;
+/// from the next by needs the rest, and no number of pairs makes that less; and widths scatter.
+const OF_THE_WIDTH: f64 = 0.4;
 
 /// Student's quantile at 99 % for the degrees of freedom that eight instances leave.
 const STUDENT: f64 = 3.7;
 
-/// Timed pairs of one instance: as many as a scenario needs for [`OF_THE_WIDTH`], by what a calibration has seen of it, between three
-/// quarters of the usual number and two and a half times that. Decided before anything is measured, and from other data: an
+/// Timed pairs of one instance: as many as a scenario needs for [`OF_THE_WIDTH`], by what a calibration has seen of it, up to three
+/// times the usual number; at least that where calls are long, since a pair costs little beside them, and three quarters of it where
+/// they are not. Decided before anything is measured, and from other data: an
 /// interval that ended its own measurement once it was narrow would be too narrow.
 pub(crate) fn pairs(effort: &Effort, noise: Option<Noise>) -> usize {
     let usual = effort.pairs;
     let Some(noise) = noise else { return usual };
-    let aim = OF_THE_WIDTH * CallClass::of(noise.call_ns).half_width();
+    let class = CallClass::of(noise.call_ns);
+    let aim = OF_THE_WIDTH * class.half_width();
+    let least = if class == CallClass::Long { usual } else { (3 * usual).div_ceil(4) };
     let needed = (STUDENT * noise.scatter / aim).powi(2) / effort.instances.max(1) as f64;
     // NaN becomes 0, and the least.
-    (needed.ceil() as usize).clamp((3 * usual).div_ceil(4), (5 * usual).div_ceil(2))
+    (needed.ceil() as usize).clamp(least, 3 * usual)
 }
 
 /// How many of an instance's requests carry a content that the reference computes.
@@ -195,15 +198,16 @@ mod tests {
     fn restless_scenarios_get_more_pairs() {
         let effort = Effort { instances: 8, pairs: 4, ..Effort::of(Tier::Default) };
         for (scatter, call_ns, expected) in [
-            (0.0, 1e6, 3),
-            (0.0008, 103e3, 3),
-            (0.0052, 52.8e3, 8),
+            (0.0, 1e6, 4),
+            (0.0008, 103e3, 4),
+            (0.0052, 52.8e3, 12),
+            (0.004, 52.8e3, 7),
             (0.0052, 48e3, 3),
-            (0.0078, 216e3, 10),
-            (0.008, 20e3, 5),
+            (0.0078, 216e3, 12),
+            (0.008, 20e3, 7),
             (0.008, 9.2e3, 3),
             (f64::NAN, 1e3, 3),
-            (f64::INFINITY, f64::NAN, 10),
+            (f64::INFINITY, f64::NAN, 12),
         ] {
             let noise = Some(Noise { scatter, call_ns });
             assert_eq!(pairs(&effort, noise), expected, "{scatter} {call_ns}");
@@ -211,7 +215,7 @@ mod tests {
         assert_eq!(pairs(&effort, None), 4);
         // More of everything where more was asked for.
         let full = Effort { pairs: 8, ..effort };
-        assert_eq!(pairs(&full, Some(Noise { scatter: 0.0, call_ns: 1e6 })), 6);
+        assert_eq!(pairs(&full, Some(Noise { scatter: 0.0, call_ns: 1e6 })), 8);
         assert_eq!(pairs(&Effort { pairs: 1, ..effort }, Some(Noise { scatter: 0.0, call_ns: 1e6 })), 1);
         assert_eq!(pairs(&Effort { pairs: 0, ..effort }, None), 0);
     }

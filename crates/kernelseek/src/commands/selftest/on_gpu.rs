@@ -5,7 +5,7 @@ use crate::cli::Section;
 use crate::error::CommandError;
 use crate::progress::Progress;
 use kernelseek_evaluator::selftest::{
-    self, AA_RUNS, AA_VERDICTS, FAULTS, GAIN_ROUNDS, LONG_SET, SLOWDOWN_PROBLEM, SelftestRecord, Whole,
+    self, AA_RUNS, FAULTS, GAIN_ROUNDS, LONG_SET, SLOWDOWN_PROBLEM, SelftestRecord, Whole,
 };
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -64,7 +64,7 @@ fn beside(problem: &Path, name: &str) -> PathBuf {
 }
 
 impl Going<'_> {
-    /// Twenty runs of the problem, and as many of the kernel of known duration as five hundred verdicts take.
+    /// The problem and the kernel of known duration in turns, until there are twenty runs and five hundred verdicts.
     fn gpu_aa(&mut self, recorded: bool) -> Result<(), CommandError> {
         let own = self.args.problem.clone();
         let other = beside(&own, SLOWDOWN_PROBLEM);
@@ -73,13 +73,12 @@ impl Going<'_> {
             if !recorded && record.aa_runs.len() >= SHORT_AA {
                 break;
             }
-            let problem = if record.own_runs() < AA_RUNS {
-                own.clone()
-            } else if record.verdicts < AA_VERDICTS {
-                other.clone()
-            } else {
+            if record.has_all_aa() {
                 break;
-            };
+            }
+            // The kernel of known duration touches next to no memory: the two do not go wrong in the same way.
+            let of_own = 2 * record.own_runs() <= record.aa_runs.len();
+            let problem = if of_own { own.clone() } else { other.clone() };
             let of = if recorded { AA_RUNS.max(record.aa_runs.len() + 1) } else { SHORT_AA };
             self.aa_run(&problem, of)?;
         }
