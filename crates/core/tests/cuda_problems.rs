@@ -45,8 +45,10 @@ fn every_scenario_resolves_with_a_cost_and_fits_in_a_pool() {
         for scenario in &sets.collect::<Vec<_>>() {
             let case = resolve(&problem, scenario).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
             assert!(case.flops.unwrap() > 0.0 && case.bytes.unwrap() > 0.0, "{}", case.id);
-            // Slots of one worker share three gigabytes: a pool of six at least, so that buffers rotate.
-            assert!(case.slot_bytes() < 1 << 29, "{} takes {}", case.id, case.slot_bytes());
+            // Slots of one worker share three gigabytes: a pool of six at least, so that buffers rotate. What is to be held
+            // against a profiler is as large as hides the cache, and rotates between two.
+            let most = if scenarios.iter().any(|s| s.id == scenario.id) { 1 << 29 } else { 1 << 31 };
+            assert!(case.slot_bytes() < most, "{} takes {}", case.id, case.slot_bytes());
         }
     }
 }

@@ -41,9 +41,9 @@ const OF_THE_WIDTH: f64 = 0.4;
 const STUDENT: f64 = 3.7;
 
 /// Timed pairs of one instance: as many as a scenario needs for [`OF_THE_WIDTH`], by what a calibration has seen of it, up to three
-/// times the usual number; at least that where calls are long, since a pair costs little beside them, and three quarters of it where
-/// they are not. Decided before anything is measured, and from other data: an
-/// interval that ended its own measurement once it was narrow would be too narrow.
+/// times the usual number. At least the usual number where calls are long, since a pair costs little beside them, and three quarters of
+/// it where they are not. Decided before anything is measured, and from other data: an interval that ended its own measurement once it
+/// was narrow would be too narrow.
 pub(crate) fn pairs(effort: &Effort, noise: Option<Noise>) -> usize {
     let usual = effort.pairs;
     let Some(noise) = noise else { return usual };
