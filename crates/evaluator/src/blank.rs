@@ -7,7 +7,7 @@
 use crate::scenario_state::{Instance, Pair};
 use kernelseek_numerics::stats;
 
-/// Most that one call's time is corrected by, nanoseconds. On an H200 processes are within 150 ns of their middle; what is further
+/// Most that one call's time is corrected by, nanoseconds. On an H200 processes are within 200 ns of their middle; what is further
 /// off was disturbed while it was taken.
 const MOST_NS: f64 = 250.0;
 

@@ -38,6 +38,8 @@ const CLOCK_GAP: f64 = 0.02;
 const ARBITRATIONS: usize = 12;
 /// How long a worker runs without a request, to see whether it rests.
 const IDLE_WINDOW: Duration = Duration::from_millis(4);
+/// Times that it is watched where the first look decides and says that it does not rest.
+const IDLE_LOOKS: usize = 3;
 /// One of this many contents is an earlier one with a small subset of its elements changed.
 const MUTATION_ONE_IN: usize = 8;
 
@@ -244,17 +246,13 @@ impl Measurer<'_> {
             }
             pairs_done += 1;
         }
-        if alive && !state.is_dead() && self.probes_idleness(index, state) {
-            match self.look_idle(&mut candidate) {
-                Ok(used) => {
-                    state.idle.0 += used.as_secs_f64();
-                    state.idle.1 += IDLE_WINDOW.as_secs_f64();
-                }
-                Err(error) => {
-                    state.find(fault::finding(&error, Some(&state.case), "after its last call"));
-                    alive = false;
-                }
-            }
+        if alive
+            && !state.is_dead()
+            && self.probes_idleness(index, state)
+            && let Err(error) = self.look_idle(state, &mut candidate)
+        {
+            state.find(fault::finding(&error, Some(&state.case), "after its last call"));
+            alive = false;
         }
         self.note_denials(state, &candidate);
         self.note_output(state, &candidate);
@@ -266,16 +264,18 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    /// Processor time that the candidate takes in [`IDLE_WINDOW`] without a request. On a GPU, where one look decides, what seems
-    /// busy is looked at twice more, and the middle one counts: where others want the cores a look is wrong at times.
-    fn look_idle(&self, candidate: &mut Worker) -> Result<Duration, DeviceError> {
-        let first = candidate.idle_probe(IDLE_WINDOW)?;
-        if self.bench.gpu.is_none() || first < IDLE_WINDOW / 4 {
-            return Ok(first);
+    /// Watches the candidate without a request, and notes the processor time that it takes. On a GPU, where one look would decide,
+    /// what seems busy is watched for three times as long: where others want the cores a look is wrong at times.
+    fn look_idle(&self, state: &mut ScenarioState, candidate: &mut Worker) -> Result<(), DeviceError> {
+        for look in 0..IDLE_LOOKS {
+            let used = candidate.idle_probe(IDLE_WINDOW)?;
+            state.idle.0 += used.as_secs_f64();
+            state.idle.1 += IDLE_WINDOW.as_secs_f64();
+            if self.bench.gpu.is_none() || look == 0 && used < IDLE_WINDOW / 4 {
+                break;
+            }
         }
-        let mut all = [first, candidate.idle_probe(IDLE_WINDOW)?, candidate.idle_probe(IDLE_WINDOW)?];
-        all.sort_unstable();
-        Ok(all[1])
+        Ok(())
     }
 
     /// What a launch of nothing takes in either process, where each call is timed by events around it.
