@@ -11,6 +11,10 @@ use kernelseek_numerics::stats;
 /// off was disturbed while it was taken.
 const MOST_NS: f64 = 250.0;
 
+/// Share of what a launch of nothing takes beyond the usual that the process's other calls take as well; the rest is its own. Between
+/// 0.55 and 0.9 on two H200s; of 524 verdicts of seeds against themselves the widest and the mean interval are least around here.
+const SHARE: f64 = 0.7;
+
 /// What a launch of nothing usually takes, nanoseconds: the median over the processes of both sides.
 pub(crate) fn usual_ns(instances: &[Instance]) -> f64 {
     let told: Vec<f64> = instances.iter().filter_map(|i| i.blank_ns).flatten().collect();
@@ -20,7 +24,7 @@ pub(crate) fn usual_ns(instances: &[Instance]) -> f64 {
 /// Seed time over candidate time of a pair of this instance, as a logarithm; `overhead` is what a request costs beyond its calls
 /// on either side, nanoseconds. `None` where there is no such ratio.
 pub(crate) fn log_ratio(instance: &Instance, pair: &Pair, overhead: f64, usual: f64) -> Option<f64> {
-    let beyond = |ns: f64| (ns - usual).clamp(-MOST_NS, MOST_NS);
+    let beyond = |ns: f64| SHARE * (ns - usual).clamp(-MOST_NS, MOST_NS);
     let [seed, candidate] = instance.blank_ns.map_or([0.0; 2], |both| both.map(beyond));
     let calls = f64::from(pair.n);
     let ratio = (pair.seed_ns - overhead - calls * seed) / (pair.candidate_ns - overhead - calls * candidate);
@@ -72,13 +76,13 @@ mod tests {
     #[test]
     fn what_was_disturbed_corrects_little() {
         let far = log_ratio(&instance(Some([1e6, 3300.0])), &pair(1, 100e3, 100e3), 0.0, 3300.0);
-        assert!((far.unwrap() - (1.0 - MOST_NS / 100e3).ln()).abs() < 1e-12);
+        assert!((far.unwrap() - (1.0 - SHARE * MOST_NS / 100e3).ln()).abs() < 1e-12);
     }
 
     proptest! {
         /// The same kernel in two processes, one of which takes longer for everything, is as fast as itself.
         #[test]
-        fn what_a_process_costs_more_is_no_gain(
+        fn most_of_what_a_process_costs_more_is_no_gain(
             n in 1u32..17,
             call in 3_000.0f64..1e6,
             usual in 2_000.0f64..9_000.0,
@@ -87,7 +91,9 @@ mod tests {
             let times = extra.map(|e| f64::from(n) * (call + e));
             let i = instance(Some(extra.map(|e| usual + e)));
             let corrected = log_ratio(&i, &pair(n, times[0], times[1]), 0.0, usual).unwrap();
-            prop_assert!(corrected.abs() < 1e-9, "{corrected}");
+            let measured = (times[0] / times[1]).ln();
+            prop_assert!(corrected * measured >= 0.0, "{corrected} of {measured}");
+            prop_assert!(corrected.abs() <= (1.0 - SHARE) * 1.15 * measured.abs() + 1e-12, "{corrected} of {measured}");
         }
     }
 }
