@@ -41,18 +41,15 @@ const OF_THE_WIDTH: f64 = 0.4;
 const STUDENT: f64 = 3.7;
 
 /// Timed pairs of one instance: as many as a scenario needs for [`OF_THE_WIDTH`], by what a calibration has seen of it, up to three
-/// times the usual number. At least the usual number where calls are long, since a pair costs little beside them, and three quarters of
-/// it where they are not. Decided before anything is measured, and from other data: an interval that ended its own measurement once it
-/// was narrow would be too narrow.
+/// times the usual number. At least the usual number: what a calibration has seen of a scenario, a busier moment exceeds. Decided before
+/// anything is measured, and from other data: an interval that ended its own measurement once it was narrow would be too narrow.
 pub(crate) fn pairs(effort: &Effort, noise: Option<Noise>) -> usize {
     let usual = effort.pairs;
     let Some(noise) = noise else { return usual };
-    let class = CallClass::of(noise.call_ns);
-    let aim = OF_THE_WIDTH * class.half_width();
-    let least = if class == CallClass::Long { usual } else { (3 * usual).div_ceil(4) };
+    let aim = OF_THE_WIDTH * CallClass::of(noise.call_ns).half_width();
     let needed = (STUDENT * noise.scatter / aim).powi(2) / effort.instances.max(1) as f64;
     // NaN becomes 0, and the least.
-    (needed.ceil() as usize).clamp(least, 3 * usual)
+    (needed.ceil() as usize).clamp(usual, 3 * usual)
 }
 
 /// How many of an instance's requests carry a content that the reference computes.
@@ -202,11 +199,11 @@ mod tests {
             (0.0008, 103e3, 4),
             (0.0052, 52.8e3, 12),
             (0.004, 52.8e3, 7),
-            (0.0052, 48e3, 3),
+            (0.0052, 48e3, 4),
             (0.0078, 216e3, 12),
             (0.008, 20e3, 7),
-            (0.008, 9.2e3, 3),
-            (f64::NAN, 1e3, 3),
+            (0.008, 9.2e3, 4),
+            (f64::NAN, 1e3, 4),
             (f64::INFINITY, f64::NAN, 12),
         ] {
             let noise = Some(Noise { scatter, call_ns });
