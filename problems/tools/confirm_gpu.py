@@ -122,9 +122,11 @@ def main():
                 row, verdict = one(kernelseek, problem, work)
             except (RuntimeError, ValueError, KeyError, ZeroDivisionError, json.JSONDecodeError) as error:
                 row, verdict = {"error": str(error)}, {}
-        for key in ("gpu", "compiler"):
-            if verdict.get(key):
-                result.setdefault(key, verdict[key])
+        if verdict.get("gpu"):
+            # Of the model: rows of other calls may come from another GPU of it.
+            result.setdefault("gpu", {k: v for k, v in verdict["gpu"].items() if k != "uuid"})
+        if verdict.get("compiler"):
+            result.setdefault("compiler", verdict["compiler"])
         result["problems"][problem] = row
         result["wrong"] = [line for name, each in result["problems"].items() for line in wrong_with(name, each)]
         out.write_text(json.dumps(result, indent=2) + "\n")
