@@ -75,15 +75,15 @@ pub fn inline(text: &str) -> String {
     while let Some(open) = rest.find('`') {
         let close = rest[open + 1..].find('`').map(|n| open + 1 + n);
         let Some(close) = close.filter(|c| !rest[open + 1..*c].trim().is_empty()) else {
-            prose(&rest[..=open], &mut out);
+            prose(&rest[..=open], false, &mut out);
             rest = &rest[open + 1..];
             continue;
         };
-        prose(&rest[..open], &mut out);
+        prose(&rest[..open], true, &mut out);
         join(&mut out, &span(rest[open + 1..close].trim()));
         rest = &rest[close + 1..];
     }
-    prose(rest, &mut out);
+    prose(rest, false, &mut out);
     out
 }
 
@@ -135,8 +135,10 @@ fn join(out: &mut String, span: &str) {
     out.push_str(span);
 }
 
-fn prose(text: &str, out: &mut String) {
+/// Appends running text; `code_follows` if a code span does.
+fn prose(text: &str, code_follows: bool, out: &mut String) {
     for token in text.split_inclusive(' ') {
+        let before_code = code_follows && !token.ends_with(' ');
         let (word, space) = token.strip_suffix(' ').map_or((token, ""), |w| (w, " "));
         if word.is_empty() {
             out.push_str(space);
@@ -148,11 +150,11 @@ fn prose(text: &str, out: &mut String) {
             inner.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '>', '*', '~']);
         let tail = &inner[core.len()..];
         if !core.is_empty() && is_code(core) {
-            escape(head, out);
+            escape(head, true, out);
             join(out, &span(core));
-            escape(tail, out);
+            escape(tail, before_code, out);
         } else {
-            escape(word, out);
+            escape(word, before_code, out);
         }
         out.push_str(space);
     }
@@ -173,8 +175,8 @@ fn is_code(word: &str) -> bool {
 }
 
 /// Escapes a word where a sign means something, and leaves it where it does not: what is read as text should be readable
-/// as text.
-fn escape(text: &str, out: &mut String) {
+/// as text. In a word that a code span follows every `<` does: a backtick may stand in an address, so ``<`a@b.c>` `` is one.
+fn escape(text: &str, before_code: bool, out: &mut String) {
     // What begins a block does so only where a line begins, and `wrap` begins lines with nothing that does.
     let first = out.is_empty();
     let digits = text.chars().take_while(char::is_ascii_digit).count();
@@ -186,7 +188,7 @@ fn escape(text: &str, out: &mut String) {
             // An interval is no link; and none is closed by a bracket that nothing follows.
             '[' => !next.is_some_and(|n| n.is_ascii_digit()),
             ']' => next.is_some_and(|n| matches!(n, '(' | '[' | ':')),
-            '<' => next.is_some_and(|n| n.is_alphabetic() || matches!(n, '/' | '!' | '?')),
+            '<' => before_code || next.is_some_and(|n| n.is_alphabetic() || matches!(n, '/' | '!' | '?')),
             '&' => next.is_some_and(|n| n.is_alphanumeric() || n == '#'),
             '#' | '+' | '-' | '=' | ':' | '!' | '>' => first && i == 0,
             '.' | ')' => first && i > 0 && i == digits && next.is_none(),
@@ -259,6 +261,13 @@ mod tests {
             ("`a``b`", "`a` `b`"),
             ("a lone ` here", "a lone \\` here"),
             ("`` ` ``", "\\`\\` \\` \\`\\`"),
+            // Addresses, were it not for the backslash.
+            ("<a@b.c>_", "\\<`a@b.c>_`"),
+            ("<`a@b.c>`", "\\<`a@b.c>`"),
+            ("<1`a@b.c>`", "\\<1`a@b.c>`"),
+            ("x_y<`a@b.c>`", "`x_y<` `a@b.c>`"),
+            ("1 <`x`<2`a@b.c>` <3", "1 \\<`x`\\<2`a@b.c>` <3"),
+            ("< `a@b.c>`", "< `a@b.c>`"),
             ("costs $5 $", "costs `$5` `$`"),
             ("\u{1b}[31mred\u{202e}\n\nnext\tline ", "�[31mred� next line"),
             ("", ""),
