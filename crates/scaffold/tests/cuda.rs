@@ -101,6 +101,18 @@ fn grids_and_guards_give_shapes_and_roles() {
 }
 
 #[test]
+fn what_a_reference_finds_is_said_in_one_line() {
+    // `init` lists the lines with CHECK and nothing of those that follow.
+    for (name, finds) in
+        [("axpby.cu", "it finds rounding"), ("histogram.cu", "it finds a candidate that differs")]
+    {
+        let made = made(name);
+        let guess = made.guesses.iter().find(|g| g.file == "problem/reference.cu").unwrap();
+        assert!(guess.text.contains(finds) && guess.text.ends_with("not a wrong formula."), "{guess:?}");
+    }
+}
+
+#[test]
 fn the_call_runs_on_its_own_stream() {
     for (name, parts) in [
         (

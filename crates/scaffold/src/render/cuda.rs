@@ -150,8 +150,8 @@ pub(crate) fn wide(adapter: &Adapter<'_>, behind: &Behind<'_>, wider: Wider) -> 
     if wider == Wider::Same {
         let _ = writeln!(
             out,
-            "// CHECK this is your own code once more, from {}: nothing in it can be widened on a GPU. It finds a candidate\n\
-             // that differs from it, not a wrong formula: write down here what is right, as plainly as can be.",
+            "// CHECK this is your own code once more, from {}: it finds a candidate that differs, not a wrong formula.\n\
+             // Nothing in it can be widened on a GPU. Write down here what is right, as plainly as can be.",
             comment(behind.file)
         );
     } else {

@@ -88,8 +88,8 @@ pub(crate) fn wide(adapter: &Adapter<'_>, file: &str, code: &str, wider: Wider) 
     if wider == Wider::Same {
         let _ = writeln!(
             out,
-            "// CHECK this is your own code once more, from {}: integers have nothing to widen. It finds a candidate that\n\
-             // differs from it, not a wrong formula: write down here what is right, as plainly as can be.",
+            "// CHECK this is your own code once more, from {}: it finds a candidate that differs, not a wrong formula.\n\
+             // Integers have nothing to widen. Write down here what is right, as plainly as can be.",
             comment(file)
         );
     } else {
