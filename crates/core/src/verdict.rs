@@ -99,6 +99,10 @@ pub struct Ratio {
     pub instances: usize,
     /// Pairs.
     pub pairs: usize,
+    /// How alike the evaluation's scenarios deviate from instance to instance: the correlation between the estimates of two
+    /// of them, from 0 to 1, the same for all. `None` where it was not estimated; then they count as independent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
 }
 
 impl Ratio {
@@ -225,17 +229,18 @@ pub fn word_of_all(findings: &[Finding], scenarios: &[ScenarioVerdict]) -> Word 
     scenarios.iter().map(|s| s.word).chain([word_of(findings)]).max().unwrap_or(Word::Pass)
 }
 
-/// Geometric mean of ratios; its interval combines the scenarios' half-widths in quadrature on the logarithm,
-/// since their instances are independent draws.
+/// Geometric mean of ratios. Its interval combines the scenarios' half-widths on the logarithm, and regards what their instances
+/// have in common ([`Ratio::correlation`]).
 #[must_use]
 pub fn geomean(ratios: &[Ratio]) -> Option<Ratio> {
     if ratios.is_empty() || ratios.iter().any(|r| !(r.point > 0.0 && r.lo > 0.0 && r.hi.is_finite())) {
         return None;
     }
-    let n = ratios.len() as f64;
-    let mean = ratios.iter().map(|r| r.point.ln()).sum::<f64>() / n;
+    let mean = ratios.iter().map(|r| r.point.ln()).sum::<f64>() / ratios.len() as f64;
+    // A ledger may say anything: what is no correlation is the worst one.
+    let alike = |r: &Ratio| r.correlation.map_or(0.0, |c| if c.is_nan() { 1.0 } else { c.clamp(0.0, 1.0) });
     let spread =
-        |side: &dyn Fn(&Ratio) -> f64| ratios.iter().map(|r| side(r).powi(2)).sum::<f64>().sqrt() / n;
+        |side: &dyn Fn(&Ratio) -> f64| half_width_of_mean(ratios.iter().map(|r| (side(r), alike(r))));
     let down = spread(&|r| r.point.ln() - r.lo.ln());
     let up = spread(&|r| r.hi.ln() - r.point.ln());
     Some(Ratio {
@@ -244,7 +249,20 @@ pub fn geomean(ratios: &[Ratio]) -> Option<Ratio> {
         hi: (mean + up).exp(),
         instances: ratios.iter().map(|r| r.instances).min().unwrap_or(0),
         pairs: ratios.iter().map(|r| r.pairs).sum(),
+        correlation: None,
     })
+}
+
+/// Half-width of the mean of estimates, each given as its half-width and its correlation to the others.
+#[must_use]
+pub fn half_width_of_mean(estimates: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let (mut own, mut shared, mut n) = (0.0, 0.0, 0.0);
+    for (half, correlation) in estimates {
+        own += (1.0 - correlation) * half * half;
+        shared += correlation.sqrt() * half;
+        n += 1.0;
+    }
+    if n > 0.0 { f64::hypot(f64::sqrt(own), shared) / n } else { 0.0 }
 }
 
 /// How much of the trust model holds.
@@ -345,7 +363,14 @@ mod tests {
     use super::*;
 
     fn ratio(point: f64, half: f64) -> Ratio {
-        Ratio { point, lo: point * (1.0 - half), hi: point * (1.0 + half), instances: 3, pairs: 9 }
+        Ratio {
+            point,
+            lo: point * (1.0 - half),
+            hi: point * (1.0 + half),
+            instances: 3,
+            pairs: 9,
+            correlation: None,
+        }
     }
 
     #[test]
@@ -378,9 +403,38 @@ mod tests {
         let text = serde_json::to_string(&worst).unwrap();
         assert!(text.contains("null"));
         assert_eq!(serde_json::from_str::<WorstError>(&text).unwrap(), worst);
-        let none = Ratio { point: f64::NAN, lo: f64::NAN, hi: f64::INFINITY, instances: 1, pairs: 1 };
+        let none = Ratio {
+            point: f64::NAN,
+            lo: f64::NAN,
+            hi: f64::INFINITY,
+            instances: 1,
+            pairs: 1,
+            correlation: None,
+        };
         let back: Ratio = serde_json::from_str(&serde_json::to_string(&none).unwrap()).unwrap();
         assert!(back.point.is_nan() && back.hi.is_nan());
+    }
+
+    #[test]
+    fn what_scenarios_have_in_common_widens_their_mean() {
+        let of = |correlation: Option<f64>| {
+            let ratios = [1.0, 1.1, 0.9, 1.2].map(|point| Ratio { correlation, ..ratio(point, 0.01) });
+            geomean(&ratios).unwrap().half_width()
+        };
+        let alone = ratio(1.0, 0.01).half_width();
+        assert!((of(None) - alone / 2.0).abs() < 1e-5);
+        assert_eq!(of(None), of(Some(0.0)));
+        assert!((of(Some(1.0)) - alone).abs() < 1e-5);
+        assert!((of(Some(0.25)) - alone * (0.75f64 / 4.0 + 0.25).sqrt()).abs() < 1e-5);
+        // A ledger may say anything.
+        assert_eq!((of(Some(7.0)), of(Some(f64::NAN))), (of(Some(1.0)), of(Some(1.0))));
+        // Older verdicts have no word on it, and a word is kept.
+        let old: Ratio =
+            serde_json::from_str(r#"{"point":1.0,"lo":0.9,"hi":1.1,"instances":3,"pairs":9}"#).unwrap();
+        assert_eq!(old.correlation, None);
+        assert!(!serde_json::to_string(&old).unwrap().contains("correlation"));
+        let said = Ratio { correlation: Some(0.5), ..old };
+        assert_eq!(serde_json::from_str::<Ratio>(&serde_json::to_string(&said).unwrap()).unwrap(), said);
     }
 
     #[test]

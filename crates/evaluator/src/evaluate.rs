@@ -1,5 +1,6 @@
 //! One evaluation: build → inspect → check and time → judge.
 
+use crate::alike;
 use crate::audit;
 use crate::calibration::{Calibration, UNSTEADY};
 use crate::event::{Event, Sink};
@@ -205,8 +206,9 @@ pub fn evaluate(
     }
     let terms = |case: &str| terms_with(peaks, case);
     audit_suspicious(&mut measurer, &mut states, settings, &terms, sink)?;
-    let scenarios: Vec<ScenarioVerdict> =
+    let mut scenarios: Vec<ScenarioVerdict> =
         states.iter().map(|s| judge::scenario(s, &terms(&s.case.id))).collect();
+    alike::relate(&states, &mut scenarios, settings.effort.confidence);
     for scenario in &scenarios {
         sink.on(&Event::Scenario(Box::new(scenario.clone())));
     }

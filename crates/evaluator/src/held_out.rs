@@ -1,5 +1,6 @@
 //! Held-out scenarios of `--full`: drawn, measured, and told of as classes and counts.
 
+use crate::alike;
 use crate::evaluate::{EvaluateError, Verdict, measure_all};
 use crate::event::{Event, Sink};
 use crate::judge::{self, Terms};
@@ -64,7 +65,10 @@ pub(crate) fn look(
     let states = measure_all(measurer, cases, None, sink)?;
     let judge = |peaks: Option<Peaks>| -> Vec<ScenarioVerdict> {
         let with = |terms: Terms| Terms { peaks: peaks.unwrap_or(terms.peaks), ..terms };
-        states.iter().map(|s| judge::scenario(s, &with(terms(&s.case.id)))).collect()
+        let mut judged: Vec<_> =
+            states.iter().map(|s| judge::scenario(s, &with(terms(&s.case.id)))).collect();
+        alike::relate(&states, &mut judged, measurer.settings.effort.confidence);
+        judged
     };
     let mut judged = judge(None);
     // A machine that was busy when its peaks were taken must not condemn here either.
@@ -158,6 +162,7 @@ mod tests {
                 hi: point * 1.01,
                 instances: 3,
                 pairs: 9,
+                correlation: None,
             }),
             standing: None,
             seed_ns: None,

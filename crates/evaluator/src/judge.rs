@@ -29,7 +29,7 @@ pub fn ratio(state: &ScenarioState, terms: &Terms) -> Option<Ratio> {
     let e = estimate(state, terms.effort.confidence, terms.aa_spread)?;
     // No clock repeats itself to the bit: the caller turns an interval without width into UNPROVEN.
     let (lo, hi) = if e.zero_width { (e.point, e.point) } else { (e.lo, e.hi) };
-    Some(Ratio { point: e.point, lo, hi, instances: e.instances, pairs: e.pairs })
+    Some(Ratio { point: e.point, lo, hi, instances: e.instances, pairs: e.pairs, correlation: None })
 }
 
 /// What the pairs of a scenario say about its ratio.

@@ -3,6 +3,7 @@
 //! Duty: turn a problem and a candidate into a verdict. Emits events, prints nothing; what decides is pure
 //! (`judge`, `plausible`, `compare`), what drives does the I/O (`session`, `measure`, `oracle`).
 
+mod alike;
 pub mod audit;
 pub mod bench;
 mod blank;

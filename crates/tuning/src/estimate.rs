@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_no_ratio_is_no_estimate() {
-        let r = |point, lo, hi| Ratio { point, lo, hi, instances: 3, pairs: 9 };
+        let r = |point, lo, hi| Ratio { point, lo, hi, instances: 3, pairs: 9, correlation: None };
         assert!(Estimate::of(&r(1.0, 0.9, 1.1)).is_some());
         for bad in [r(f64::NAN, 0.9, 1.1), r(1.0, 0.0, 1.1), r(1.0, 0.9, f64::INFINITY), r(1.0, 1.1, 1.2)] {
             assert_eq!(Estimate::of(&bad), None, "{bad:?}");

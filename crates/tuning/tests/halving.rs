@@ -84,6 +84,7 @@ impl World {
                 hi: (log + half).exp(),
                 instances: 5,
                 pairs: 30,
+                correlation: None,
             };
             ratios.insert(id.clone(), ratio);
         }

@@ -71,7 +71,7 @@ impl Bench for Fake<'_> {
         let ratio = |scenario: &str| {
             let (short, long) = (self.truth)(value(scenario));
             let point = if scenario == "short" { short } else { long };
-            Ratio { point, lo: point * 0.98, hi: point * 1.02, instances: 5, pairs: 30 }
+            Ratio { point, lo: point * 0.98, hi: point * 1.02, instances: 5, pairs: 30, correlation: None }
         };
         let ratios = request.only.iter().map(|s| (s.clone(), ratio(s))).collect();
         Ok(Measured { ratios, failed: None, tuned: Some(tuned), seconds: 0.1 })

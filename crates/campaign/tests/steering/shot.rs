@@ -54,6 +54,7 @@ fn interval(point: f64, half: f64) -> Ratio {
         hi: round(point * (1.0 + half)),
         instances: 3,
         pairs: 12,
+        correlation: None,
     }
 }
 

@@ -11,7 +11,14 @@ fn verdict(id: &str, point: f64, half: f64) -> ScenarioVerdict {
         word: Word::Pass,
         passed: Stage::Plausible,
         findings: Vec::new(),
-        ratio: Some(Ratio { point, lo: point - half, hi: point + half, instances: 3, pairs: 12 }),
+        ratio: Some(Ratio {
+            point,
+            lo: point - half,
+            hi: point + half,
+            instances: 3,
+            pairs: 12,
+            correlation: None,
+        }),
         standing: None,
         seed_ns: Some(100.0),
         candidate_ns: Some(100.0 / point),
@@ -197,8 +204,14 @@ fn every_miss_is_named_with_its_reason_and_distance() {
     s.scenarios[3].findings = vec![Finding::new("correct.error", Severity::Fail, "outputs are wrong")];
     s.scenarios[4].word = Word::Unproven;
     s.scenarios[5].fallback = true;
-    s.scenarios[6].ratio =
-        Some(Ratio { point: f64::NAN, lo: f64::NAN, hi: f64::NAN, instances: 3, pairs: 1 });
+    s.scenarios[6].ratio = Some(Ratio {
+        point: f64::NAN,
+        lo: f64::NAN,
+        hi: f64::NAN,
+        instances: 3,
+        pairs: 1,
+        correlation: None,
+    });
     let judged = goal(&["every speedup >= 1.1"]).judge(&grid(8), &s.evidence());
     let reasons: BTreeMap<&str, MissReason> =
         judged.clauses[0].misses.iter().map(|m| (m.scenario.as_str(), m.reason)).collect();
@@ -237,10 +250,17 @@ fn an_average_is_not_met_by_leaving_scenarios_out() {
         |s: &mut ScenarioVerdict| s.word = Word::Unproven,
         |s: &mut ScenarioVerdict| s.word = Word::Fail,
         |s: &mut ScenarioVerdict| {
-            s.ratio = Some(Ratio { point: 9.0, lo: f64::INFINITY, hi: 9.0, instances: 1, pairs: 1 });
+            s.ratio = Some(Ratio {
+                point: 9.0,
+                lo: f64::INFINITY,
+                hi: 9.0,
+                instances: 1,
+                pairs: 1,
+                correlation: None,
+            });
         },
         |s: &mut ScenarioVerdict| {
-            s.ratio = Some(Ratio { point: 2.0, lo: 3.0, hi: 4.0, instances: 1, pairs: 1 });
+            s.ratio = Some(Ratio { point: 2.0, lo: 3.0, hi: 4.0, instances: 1, pairs: 1, correlation: None });
         },
     ] {
         let mut s = Setting::of(&[1.5, 1.5, 1.5]);
@@ -307,7 +327,7 @@ fn counts_shares_fallbacks_and_gaps() {
     held.held_out.as_mut().unwrap().gap = Some(f64::NAN);
     assert!(!held.judge(&["held-out gap <= 0.05"]).met);
     let mut baseline = Setting::of(&[1.2, 1.2, 1.2]);
-    let ratio = Ratio { point: 1.4, lo: 1.39, hi: 1.41, instances: 3, pairs: 9 };
+    let ratio = Ratio { point: 1.4, lo: 1.39, hi: 1.41, instances: 3, pairs: 9, correlation: None };
     baseline.baselines.insert("other".into(), (0..3).map(|i| (format!("s{i}"), ratio)).collect());
     assert!(baseline.judge(&["every speedup >= 1.3 against other"]).met);
     assert!(!baseline.judge(&["every speedup >= 1.3"]).met);

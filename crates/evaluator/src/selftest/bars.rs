@@ -42,6 +42,8 @@ pub struct Found {
 /// Largest distance of a geometric mean from 1.
 const GPU_GEOMEAN: f64 = 0.003;
 const CPU_GEOMEAN: f64 = 0.01;
+/// One run of this many may have a geomean whose interval does not hold 1: at 99 % one of a hundred does not.
+const MEANS_BESIDE: usize = 20;
 /// How long a whole record may take on a GPU, seconds.
 const RECORD_SECONDS: f64 = 480.0;
 /// Seconds that a default and a quick verdict may take.
@@ -116,6 +118,11 @@ impl SelftestRecord {
                     100.0 * most
                 ));
             }
+        }
+        let means = self.means();
+        let beside = means.of - means.hold;
+        if beside > 1 && beside * MEANS_BESIDE > means.of {
+            misses.push(format!("{beside} of {} intervals of the geomean, at 99 %, do not hold 1", means.of));
         }
         if self.false_faster * 100 > self.verdicts {
             misses.push(format!(
@@ -316,7 +323,14 @@ pub(super) mod tests {
     use std::collections::BTreeMap;
 
     pub(crate) fn ratio(point: f64, half: f64) -> Ratio {
-        Ratio { point, lo: point * (1.0 - half), hi: point * (1.0 + half), instances: 5, pairs: 30 }
+        Ratio {
+            point,
+            lo: point * (1.0 - half),
+            hi: point * (1.0 + half),
+            instances: 5,
+            pairs: 30,
+            correlation: None,
+        }
     }
 
     pub(crate) fn run(geomean: f64) -> AaRun {
@@ -435,13 +449,21 @@ pub(super) mod tests {
     #[test]
     fn every_bar_can_be_missed() {
         type Spoil = fn(&mut SelftestRecord);
-        let spoilt: [(Spoil, &str); 17] = [
+        let spoilt: [(Spoil, &str); 18] = [
             (
                 |r| r.aa_runs[0].not_passed = [("s".to_owned(), "UNPROVEN timed.clocks".to_owned())].into(),
                 "the seed of softmax as its own candidate on `s`: UNPROVEN timed.clocks",
             ),
             (|r| r.aa_runs[0].geomean = 1.004, "aa run 1: geomean 1.0040, outside 0.3 %"),
             (|r| r.aa_runs[1].geomean = f64::NAN, "aa run 2: geomean NaN"),
+            (
+                |r| {
+                    r.aa_runs
+                        .iter_mut()
+                        .for_each(|run| run.ratios = [("s".to_owned(), ratio(1.002, 0.001))].into());
+                },
+                "2 of 2 intervals of the geomean, at 99 %, do not hold 1",
+            ),
             (|r| r.aa_runs[0].false_faster = 1, "1 of 2 verdicts say faster"),
             (|r| r.aa_runs[0].false_one_percent = 1, "1 of 2 verdicts say at least 1 % faster"),
             (|r| r.aa_runs[0].ratios.clear(), "1 of 1 scenarios of softmax have no ratio"),

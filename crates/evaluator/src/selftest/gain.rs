@@ -76,7 +76,14 @@ pub fn run(
             let evaluation = evaluate::evaluate(&mut session, &settings, sink)?;
             stand.keep(&session);
             for scenario in evaluation.verdict.scenarios {
-                let none = Ratio { point: f64::NAN, lo: f64::NAN, hi: f64::NAN, instances: 0, pairs: 0 };
+                let none = Ratio {
+                    point: f64::NAN,
+                    lo: f64::NAN,
+                    hi: f64::NAN,
+                    instances: 0,
+                    pairs: 0,
+                    correlation: None,
+                };
                 done.push(SlowdownTrial {
                     instructions: None,
                     found: scenario.word == Word::Pass && scenario.standing == Some(Standing::Faster),

@@ -42,6 +42,9 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
             faster += usize::from(ratio.standing(effort.margin) == Standing::Faster);
             ratios.push(ratio);
         }
+        if let Some(correlation) = run.ratios.values().find_map(|r| r.correlation) {
+            compare(format!("aa run {} correlation", index + 1), correlation, run.correlation());
+        }
         compare(
             format!("aa run {} geomean", index + 1),
             run.geomean,
@@ -89,6 +92,19 @@ pub fn recompute(record: &SelftestRecord) -> Vec<String> {
 
 /// The ratio that raw instances give, by the same functions that judged them.
 fn ratio_of(raw: &[Instance], spread: f64, effort: &Effort) -> Option<Ratio> {
+    let e = judge::estimate(&state_of(raw), effort.confidence, spread)?;
+    Some(Ratio {
+        point: e.point,
+        lo: e.lo,
+        hi: e.hi,
+        instances: e.instances,
+        pairs: e.pairs,
+        correlation: None,
+    })
+}
+
+/// A scenario of which nothing but its instances is known.
+pub(super) fn state_of(raw: &[Instance]) -> ScenarioState {
     let mut state = ScenarioState::new(Case {
         id: String::new(),
         tags: Vec::new(),
@@ -100,8 +116,7 @@ fn ratio_of(raw: &[Instance], spread: f64, effort: &Effort) -> Option<Ratio> {
         tolerance: Vec::new(),
     });
     state.instances = raw.to_vec();
-    let e = judge::estimate(&state, effort.confidence, spread)?;
-    Some(Ratio { point: e.point, lo: e.lo, hi: e.hi, instances: e.instances, pairs: e.pairs })
+    state
 }
 
 #[cfg(test)]
@@ -175,10 +190,38 @@ mod tests {
         assert_eq!(recompute(&back), [""; 0]);
     }
 
+    fn correlated(record: &mut SelftestRecord, correlation: f64) {
+        record.aa_runs[0].ratios.values_mut().for_each(|r| r.correlation = Some(correlation));
+    }
+
+    #[test]
+    fn what_scenarios_have_in_common_follows_from_the_pairs_too() {
+        let mut record = whole();
+        // Two scenarios that deviate alike to the last digit, from instance to instance.
+        let apart = Raw([0.99, 0.995, 1.01].map(|share| raw(share).0[0].clone()).to_vec());
+        let ratio = ratio_of(&apart.0, 0.0, &Effort::of(Tier::Default)).unwrap();
+        let run = &mut record.aa_runs[0];
+        run.ratios = ["s", "t"].map(|id| (id.to_owned(), ratio)).into();
+        run.raw = ["s", "t"].map(|id| (id.to_owned(), apart.clone())).into();
+        run.aa_spread.clear();
+        run.geomean = run.mean().unwrap().point;
+        let alike = run.correlation();
+        assert!(alike > 0.0, "{alike}");
+        let (alone, both) = (run.ratios["s"], run.mean().unwrap());
+        assert!(both.half_width() <= alone.half_width() * (1.0 + 1e-9));
+        assert!(both.half_width() > alone.half_width() * 0.5f64.sqrt());
+        // An older record says nothing about it.
+        record.total();
+        assert_eq!(recompute(&record), [""; 0]);
+        correlated(&mut record, alike);
+        assert_eq!(recompute(&record), [""; 0]);
+    }
+
     #[test]
     fn a_figure_that_was_changed_is_named() {
         type Change = fn(&mut SelftestRecord);
-        let changes: [(Change, &str); 7] = [
+        let changes: [(Change, &str); 8] = [
+            (|r| correlated(r, 0.3), "aa run 1 correlation: recorded 0.3"),
             (|r| r.aa_runs[0].geomean += 1e-4, "aa run 1 geomean"),
             (|r| r.aa_runs[1].false_faster = 0, "aa run 2 false faster"),
             (|r| r.aa_runs[1].false_one_percent = 0, "aa run 2 false 1 %"),

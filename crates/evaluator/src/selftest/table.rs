@@ -16,6 +16,12 @@ pub fn markdown(record: &SelftestRecord) -> String {
             "within 0.3 %",
             format!("{} runs, the farthest off by {:.2} %", record.aa_runs.len(), 100.0 * worst),
         );
+        let means = record.means();
+        row(
+            "its interval at 99 % holds 1",
+            "all but one, or but 5 %",
+            format!("{} of {}; median ±{:.2} %", means.hold, means.of, 100.0 * means.median),
+        );
         row(
             "verdicts \"faster\" where nothing is",
             "at most 1 %",

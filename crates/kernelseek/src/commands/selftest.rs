@@ -287,6 +287,7 @@ fn report(record: &SelftestRecord, recorded: bool, printer: &Printer) -> Result<
     if printer.json {
         printer.json(&serde_json::json!({
             "aa_runs": record.aa_runs.iter().map(|r| r.geomean).collect::<Vec<_>>(),
+            "means": {"of": record.means().of, "hold": record.means().hold, "half_width": record.means().median},
             "verdicts": record.verdicts,
             "false_faster": record.false_faster,
             "slowdown_tried": record.slowdown_tried,
@@ -310,6 +311,13 @@ fn report(record: &SelftestRecord, recorded: bool, printer: &Printer) -> Result<
                 100.0 * worst,
                 record.false_faster,
                 record.verdicts
+            ));
+            let means = record.means();
+            text.push_str(&format!(
+                "intervals of the geomean: median ±{:.2} %, {} of {} hold 1\n",
+                100.0 * means.median,
+                means.hold,
+                means.of
             ));
         }
         if record.on_gpu() {

@@ -1,10 +1,12 @@
 //! Statistics of times and ratios. Nothing here knows what was measured.
 
+mod alike;
 mod interval;
 mod level;
 mod slope;
 mod student;
 
+pub use alike::correlation;
 pub use interval::{Estimate, paired_ratio, wilson};
 pub use level::{LEAST_FOR_INTERVALS, Leveled, level};
 pub use slope::{Slope, slope};
