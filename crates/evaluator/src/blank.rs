@@ -12,7 +12,7 @@ use kernelseek_numerics::stats;
 const MOST_NS: f64 = 250.0;
 
 /// Share of what a launch of nothing takes beyond the usual that the process's other calls take as well; the rest is its own. Between
-/// 0.55 and 0.9 on two H200s; of 524 verdicts of seeds against themselves the widest and the mean interval are least around here.
+/// 0.55 and 0.9 on four H200s; of 524 verdicts of seeds against themselves the widest and the mean interval are least around here.
 const SHARE: f64 = 0.7;
 
 /// What a launch of nothing usually takes, nanoseconds: the median over the processes of both sides.
@@ -92,7 +92,7 @@ mod tests {
             let i = instance(Some(extra.map(|e| usual + e)));
             let corrected = log_ratio(&i, &pair(n, times[0], times[1]), 0.0, usual).unwrap();
             let measured = (times[0] / times[1]).ln();
-            prop_assert!(corrected * measured >= 0.0, "{corrected} of {measured}");
+            prop_assert!(corrected * measured > -1e-18, "{corrected} of {measured}");
             prop_assert!(corrected.abs() <= (1.0 - SHARE) * 1.15 * measured.abs() + 1e-12, "{corrected} of {measured}");
         }
     }
