@@ -282,12 +282,13 @@ fn recompute(file: &Path, printer: &Printer) -> Result<u8, CommandError> {
 
 fn report(record: &SelftestRecord, recorded: bool, printer: &Printer) -> Result<u8, CommandError> {
     let misses = record.misses();
+    let means = record.means();
     // Nobody expects a whole record of what is not recorded.
     let lacks = if recorded && record.on_gpu() { record.lacks() } else { Vec::new() };
     if printer.json {
         printer.json(&serde_json::json!({
             "aa_runs": record.aa_runs.iter().map(|r| r.geomean).collect::<Vec<_>>(),
-            "means": {"of": record.means().of, "hold": record.means().hold, "half_width": record.means().median},
+            "means": {"of": means.of, "hold": means.hold, "half_width": means.median},
             "verdicts": record.verdicts,
             "false_faster": record.false_faster,
             "slowdown_tried": record.slowdown_tried,
@@ -312,7 +313,6 @@ fn report(record: &SelftestRecord, recorded: bool, printer: &Printer) -> Result<
                 record.false_faster,
                 record.verdicts
             ));
-            let means = record.means();
             text.push_str(&format!(
                 "intervals of the geomean: median ±{:.2} %, {} of {} hold 1\n",
                 100.0 * means.median,
