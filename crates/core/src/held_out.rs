@@ -1,10 +1,11 @@
 //! Held-out scenarios: drawn from the base set by the problem's `[held_out]` rules.
 
 use crate::diagnostic::Diagnostic;
-use crate::problem::{Field, Problem, Vary};
+use crate::problem::{Field, Problem, Varied, Vary};
 use crate::resolve;
 use crate::scenario::Scenario;
 use crate::value::Value;
+use std::collections::BTreeMap;
 
 /// Draws until a scenario differs from its base, keeps `keep` and resolves, before the base is given up.
 const MOST_DRAWS: usize = 200;
@@ -111,7 +112,7 @@ pub fn draw(
 #[expect(clippy::too_many_arguments, reason = "one loop's body, apart for its length")]
 fn draw_one(
     problem: &Problem,
-    vary: &[(String, Vary)],
+    vary: &[Varied],
     keep: Option<&crate::expression::Expression>,
     model: &Scenario,
     id: &str,
@@ -126,10 +127,18 @@ fn draw_one(
         if !drawn.tags.iter().any(|t| t == "held_out") {
             drawn.tags.push("held_out".to_owned());
         }
-        for (name, rule) in vary {
-            if let (Some(field), Some(value)) = (problem.field(name), drawn.values.get_mut(name)) {
-                varied(value, rule, field, random);
+        let mut factors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for rule in vary {
+            let length = rule.length.as_ref().and_then(|name| drawn.values.get(name)?.as_int());
+            let (Some(field), Some(value)) = (problem.field(&rule.field), drawn.values.get_mut(&rule.field))
+            else {
+                continue;
+            };
+            if let (Some(length), Value::List(items)) = (length, &mut *value) {
+                resize(items, length);
             }
+            let used = varied(value, &rule.vary, field, &factors, random);
+            factors.insert(&rule.field, used);
         }
         if known(&drawn) {
             continue;
@@ -150,29 +159,59 @@ fn draw_one(
     None
 }
 
-/// Changes `value` by the rule, within the bounds of the field. Null stays null.
-fn varied(value: &mut Value, rule: &Vary, field: &Field, random: &mut SplitMix) {
-    match value {
-        Value::Null => {}
-        Value::List(items) => items.iter_mut().for_each(|v| varied(v, rule, field, random)),
-        _ => {
-            let new = match rule {
-                Vary::Choose(values) => values.get(random.below(values.len() as u64) as usize).cloned(),
-                Vary::Scale { lo, hi, min } => value.as_int().map(|i| {
-                    let factor = lo + (hi - lo) * random.unit();
-                    // An empty sequence stays empty: it is a case of its own.
-                    bounded((i as f64 * factor).round(), i, *min, field)
-                }),
-                Vary::Add { lo, hi, min } => value.as_int().map(|i| {
-                    let addend = lo + random.below((hi - lo) as u64 + 1) as i64;
-                    bounded((i.saturating_add(addend)) as f64, i, *min, field)
-                }),
-            };
-            if let Some(new) = new {
-                *value = new;
-            }
+/// As many elements as `length`: cut, or continued from the beginning.
+fn resize(items: &mut Vec<Value>, length: i64) {
+    let length = usize::try_from(length).unwrap_or(0);
+    let more: Vec<Value> = items.iter().cycle().take(length.saturating_sub(items.len())).cloned().collect();
+    items.extend(more);
+    items.truncate(length);
+}
+
+/// Changes `value` by the rule, within the bounds of the field. Null stays null. The factors of its elements, where it was
+/// scaled; `factors` are those of the fields before.
+fn varied(
+    value: &mut Value,
+    rule: &Vary,
+    field: &Field,
+    factors: &BTreeMap<&str, Vec<f64>>,
+    random: &mut SplitMix,
+) -> Vec<f64> {
+    let elements: &mut [Value] = match value {
+        Value::Null => return Vec::new(),
+        Value::List(items) => items,
+        one => std::slice::from_mut(one),
+    };
+    let known = match rule {
+        Vary::Scale { with: Some(with), .. } => factors.get(with.as_str()),
+        _ => None,
+    };
+    let known = known.filter(|known| known.len() == elements.len());
+    let mut used = Vec::new();
+    for (index, value) in elements.iter_mut().enumerate() {
+        let new = match rule {
+            Vary::Choose(values) => values.get(random.below(values.len() as u64) as usize).cloned(),
+            Vary::Scale { lo, hi, min, odd, .. } => value.as_int().map(|i| {
+                let factor = known.map_or_else(|| lo + (hi - lo) * random.unit(), |known| known[index]);
+                used.push(factor);
+                // An empty sequence stays empty: it is a case of its own.
+                let scaled = (i as f64 * factor).round();
+                bounded(if *odd && scaled > 0.0 { to_odd(scaled) } else { scaled }, i, *min, field)
+            }),
+            Vary::Add { lo, hi, min } => value.as_int().map(|i| {
+                let addend = lo + random.below((hi - lo) as u64 + 1) as i64;
+                bounded((i.saturating_add(addend)) as f64, i, *min, field)
+            }),
+        };
+        if let Some(new) = new {
+            *value = new;
         }
     }
+    used
+}
+
+/// The odd number at or below `x`, which is whole and above 0.
+fn to_odd(x: f64) -> f64 {
+    if x % 2.0 == 0.0 { x - 1.0 } else { x }
 }
 
 fn bounded(x: f64, from: i64, min: Option<i64>, field: &Field) -> Value {

@@ -122,3 +122,39 @@ fn quick_ids_must_exist() {
          hint: did you mean `s1`?"
     );
 }
+
+#[test]
+fn what_was_equal_stays_equal_and_lists_are_as_long_as_they_should() {
+    let problem = problem(&[(
+        "rows = { scale = [0.8, 1.2], min = 1 }",
+        "rows = { scale = [0.8, 1.2], min = 1, odd = true }\n\
+         cols = { scale = [0.8, 1.2], min = 1, odd = true, with = \"rows\" }\n\
+         lens = { scale = [0.5, 1.0], odd = true, length = \"rows\" }",
+    )]);
+    // As many lengths as rows, none above twice the columns.
+    let lens = |n: usize| {
+        (0..n).map(|i| if i == 3 { "0".into() } else { format!("{}", 20 + i) }).collect::<Vec<String>>()
+    };
+    let line = |id: &str, rows: usize, cols: usize| {
+        format!("{{\"id\":\"{id}\",\"rows\":{rows},\"cols\":{cols},\"lens\":[{}]}}", lens(rows).join(","))
+    };
+    let text = [line("equal", 40, 40), line("unequal", 30, 60)].join("\n");
+    let base = parse_scenarios(&problem, "small.jsonl", &text).unwrap();
+    let int = |s: &Scenario, name: &str| s.values[name].as_int().unwrap();
+    for s in draw(&problem, &base, 5, 20.0).unwrap() {
+        let (rows, cols) = (int(&s, "rows"), int(&s, "cols"));
+        assert!(rows % 2 == 1 && cols % 2 == 1, "{rows} {cols}");
+        if s.note.as_deref() == Some("drawn from equal") {
+            assert_eq!(rows, cols);
+        } else {
+            assert!((cols - 2 * rows).abs() <= 2, "the same factor: {rows} {cols}");
+        }
+        let lens = s.values["lens"].as_int_list().unwrap();
+        assert_eq!(lens.len() as i64, rows);
+        for (i, len) in lens.iter().enumerate() {
+            // Those beyond the base's are its first ones again.
+            let was = if i >= if cols == rows { 40 } else { 30 } { None } else { Some(i == 3) };
+            assert!(*len == 0 && was != Some(false) || len % 2 == 1, "{i}: {len}");
+        }
+    }
+}

@@ -32,6 +32,16 @@ pub enum ProblemError {
         /// What there is.
         known: String,
     },
+    /// No scenario of a set's file has its tag.
+    #[error("the scenario set `{set}` is empty: no scenario in {path} has the tag `{tag}`")]
+    NoneTagged {
+        /// Name of the set.
+        set: String,
+        /// The tag.
+        tag: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// There is no such scenario.
     #[error("the scenario set has no scenario `{id}`")]
     NoScenario {
@@ -86,14 +96,17 @@ impl ProblemFiles {
             folder.canonicalize().map_err(|source| ProblemError::Read { path: file.clone(), source })?;
         let problem = problem_file(file.parent().unwrap_or(Path::new(".")))?;
         let set = set.unwrap_or(&problem.scenarios.default).to_owned();
-        let Some((_, path)) = problem.scenarios.files.iter().find(|(name, _)| *name == set) else {
+        let Some((_, file_of_set)) = problem.scenarios.files.iter().find(|(name, _)| *name == set) else {
             let known: Vec<&str> = problem.scenarios.files.iter().map(|(name, _)| name.as_str()).collect();
             return Err(ProblemError::NoSet { name: set, known: known.join(", ") });
         };
-        let path = inside(&file, path)?;
+        let path = inside(&file, &file_of_set.path)?;
         let scenario_text = read(&path)?;
-        let scenarios = scenario::parse_scenarios(&problem, &path.display().to_string(), &scenario_text)
+        let scenarios = scenario::of_set(&problem, file_of_set, &path.display().to_string(), &scenario_text)
             .map_err(ProblemError::Malformed)?;
+        if let (Some(tag), true) = (&file_of_set.tag, scenarios.is_empty()) {
+            return Err(ProblemError::NoneTagged { set, tag: tag.clone(), path });
+        }
         let mut hasher = blake3::Hasher::new();
         for part in [problem.hash_input(), scenario_text.as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);

@@ -89,6 +89,8 @@ pub enum Command {
     Sweep(Sweep),
     /// Print the C header of a problem's call struct
     Header(Header),
+    /// Draw held-out scenarios by the problem's rules and print them, one a line
+    Draw(Draw),
     /// Build a source the way `eval` does, and say what was built
     Build(Build),
     /// Say what a built file holds: imports, needed libraries, GPU kernels with what they take, and what breaks
@@ -170,6 +172,10 @@ pub struct Eval {
     /// More contents, held-out scenarios, a second cache mode
     #[arg(long)]
     pub full: bool,
+    /// Every scenario of the set, a few contents each and no time that counts: whether it is right, at once; never a PASS, and
+    /// outside the campaign
+    #[arg(long, conflicts_with_all = ["quick", "full", "mode", "column"])]
+    pub untimed: bool,
     /// Also run the quick scenarios (or the named ones) under these tools of compute-sanitizer; cuda target, outside the
     /// campaign
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TOOL")]
@@ -304,6 +310,23 @@ pub struct Header {
     /// Folder with problem.toml
     #[arg(default_value = ".")]
     pub problem: PathBuf,
+}
+
+/// `draw`.
+#[derive(Debug, Args)]
+pub struct Draw {
+    /// Folder with problem.toml
+    #[arg(default_value = ".")]
+    pub problem: PathBuf,
+    /// Scenario set to draw from [default: the problem's]
+    #[arg(long, value_name = "NAME")]
+    pub set: Option<String>,
+    /// Same seed, same scenarios
+    #[arg(long, value_name = "N")]
+    pub seed: u64,
+    /// How many, as a share of the set [default: the problem's; 1 draws a twin of it]
+    #[arg(long, value_name = "SHARE")]
+    pub share: Option<f64>,
 }
 
 /// `build`.

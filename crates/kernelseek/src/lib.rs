@@ -59,6 +59,7 @@ pub fn main() -> u8 {
         Command::Check(args) => commands::check::run(args, &cli.global, &mut printer),
         Command::Sweep(args) => commands::sweep::run(args, &cli.global, &mut printer),
         Command::Header(args) => commands::header::run(args, &mut printer),
+        Command::Draw(args) => commands::draw::run(args, &mut printer),
         Command::Build(args) => commands::build::run(args, &cli.global, &mut printer),
         Command::Inspect(args) => commands::inspect::run(args, &mut printer),
         Command::Profile(args) => commands::profile::run(args, &cli.global, &mut printer),

@@ -251,7 +251,7 @@ pub(crate) fn whole(
         .files
         .iter()
         .find(|(name, _)| name == set)
-        .map(|(_, file)| file.clone())
+        .map(|(_, file)| file.path.clone())
         .unwrap_or_default();
     seal.set(
         "scenarios",

@@ -225,15 +225,16 @@ impl Campaign {
         let problem = problem::parse_problem("problem.toml", &problem_text)
             .map_err(|e| wrong("the sealed problem.toml", e.to_string()))?;
         let set = file.set.clone().unwrap_or_else(|| problem.scenarios.default.clone());
-        let path = problem
+        let file_of_set = problem
             .scenarios
             .files
             .iter()
             .find(|(name, _)| *name == set)
-            .map(|(_, path)| path.clone())
+            .map(|(_, file)| file)
             .ok_or_else(|| missing(&set))?;
-        let scenarios = read("the scenarios", &kept(&path).ok_or_else(|| missing(&path))?)?;
-        let scenarios = scenario::parse_scenarios(&problem, &path, &scenarios)
+        let scenarios =
+            read("the scenarios", &kept(&file_of_set.path).ok_or_else(|| missing(&file_of_set.path))?)?;
+        let scenarios = scenario::of_set(&problem, file_of_set, &file_of_set.path, &scenarios)
             .map_err(|e| wrong("the sealed scenarios", e.to_string()))?;
         let grid = Grid {
             scenarios: scenarios

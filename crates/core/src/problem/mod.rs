@@ -87,8 +87,18 @@ pub struct ScenarioSets {
     pub default: String,
     /// Ids that a quick evaluation takes; at least one.
     pub quick: Vec<QuickId>,
-    /// Name and path (relative to the problem's folder) of each set.
-    pub files: Vec<(String, String)>,
+    /// Name and file of each set.
+    pub files: Vec<(String, ScenarioFile)>,
+}
+
+/// Where the scenarios of a set stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScenarioFile {
+    /// Path relative to the problem's folder.
+    pub path: String,
+    /// The set is the file's scenarios with this tag; all of them if there is none.
+    pub tag: Option<String>,
 }
 
 /// An id of `scenarios.quick` and its place.
@@ -453,6 +463,8 @@ pub struct Reference {
     pub source: SourceFile,
     /// Precision it computes in.
     pub precision: Precision,
+    /// Whether it, and its model, can be asked for a part of an answer (`NAME_sampled`).
+    pub sampled: bool,
     /// Second entry point that rounds named intermediates.
     pub model: Option<String>,
     /// Why the model may be looser than the seed.
@@ -543,6 +555,10 @@ pub enum Vary {
         hi: f64,
         /// Smallest result.
         min: Option<i64>,
+        /// Results are odd: no tile divides them.
+        odd: bool,
+        /// Field whose factors are taken, element by element, where it has as many: what was equal stays equal.
+        with: Option<String>,
     },
     /// Each value plus a random integer of the range, not below `min`.
     Add {
@@ -557,6 +573,18 @@ pub enum Vary {
     Choose(Vec<Value>),
 }
 
+/// The rule of one field.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Varied {
+    /// The field.
+    pub field: String,
+    /// What happens to its values.
+    pub vary: Vary,
+    /// Field that says how many elements a list has afterwards; those that it lacks are its first ones, varied anew.
+    pub length: Option<String>,
+}
+
 /// How held-out scenarios are drawn.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -566,7 +594,7 @@ pub struct HeldOut {
     /// Largest allowed gap between the visible and the held-out result.
     pub max_gap: f64,
     /// Rule per field, in file order.
-    pub vary: Vec<(String, Vary)>,
+    pub vary: Vec<Varied>,
     /// A drawn line for which this is false is drawn again.
     pub keep: Option<Expression>,
     /// Range of the table.

@@ -249,7 +249,8 @@ pub(super) fn held_out(
         .get("held_out")
         .and_then(|i| i.table("", &mut quiet))
         .and_then(|t| t.get("vary").and_then(|i| i.table("", &mut quiet)));
-    for (name, rule) in &rules.vary {
+    for (at, rule) in rules.vary.iter().enumerate() {
+        let name = &rule.field;
         let Some(item) = places.as_ref().and_then(|p| p.get(name)) else { continue };
         let Some(field) = fields.iter().find(|f| f.name == *name) else {
             if !declared.fields.contains(name) {
@@ -260,7 +261,32 @@ pub(super) fn held_out(
             continue;
         };
         let integral = matches!(field.kind, FieldType::Int | FieldType::IntList);
-        match rule {
+        let with = match &rule.vary {
+            Vary::Scale { with, .. } => with.as_ref(),
+            _ => None,
+        };
+        for (key, other) in [("with", with), ("length", rule.length.as_ref())] {
+            let Some(other) = other else { continue };
+            // What it is taken from must have been varied by then.
+            let earlier = rules.vary[..at].iter().find(|r| r.field == *other);
+            let (fits, wanted) = match key {
+                "with" => (
+                    earlier.is_some_and(|r| matches!(r.vary, Vary::Scale { .. })),
+                    "field with `scale` above",
+                ),
+                _ => {
+                    let int = fields.iter().any(|f| f.name == *other && f.kind == FieldType::Int);
+                    (int && earlier.is_some(), "int field with a rule above")
+                }
+            };
+            if !fits {
+                errors.error(&item.span, format!("`{key}` of `{name}`: `{other}` is no {wanted}"));
+            }
+        }
+        if rule.length.is_some() && field.kind != FieldType::IntList {
+            errors.error(&item.span, format!("`{name}` is no list: `length` means nothing"));
+        }
+        match &rule.vary {
             Vary::Scale { .. } | Vary::Add { .. } if !integral => {
                 let message = format!(
                     "`{name}` is a {} field: only int and int_list vary by numbers",

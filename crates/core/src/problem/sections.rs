@@ -4,7 +4,8 @@
 use super::document::{Item, Table};
 use super::{
     Attribute, AttributeType, Build, Constraints, Cost, Field, FieldType, HeldOut, Language, Let, Precision,
-    QuickId, Reference, ScenarioSets, SourceFile, Target, ToleranceRule, ToleranceTable, Vary, names,
+    QuickId, Reference, ScenarioFile, ScenarioSets, SourceFile, Target, ToleranceRule, ToleranceTable,
+    Varied, Vary, names,
 };
 use crate::diagnostic::{Collector, suggestion};
 use crate::kernel_file::flags;
@@ -64,18 +65,28 @@ pub(super) fn scenarios(root: &Table<'_>, errors: &mut Collector) -> Option<Scen
     Some(ScenarioSets { default: default?, quick: quick?, files: files? })
 }
 
-fn scenario_files(table: &Table<'_>, errors: &mut Collector) -> Option<Vec<(String, String)>> {
+fn scenario_files(table: &Table<'_>, errors: &mut Collector) -> Option<Vec<(String, ScenarioFile)>> {
     let files = table.require("files", errors)?.table("[scenarios.files]", errors)?;
     if files.items.is_empty() {
         errors.error(&files.span, "[scenarios.files] names no file");
     }
     let mut found = Vec::new();
     for item in &files.items {
-        if let Some(path) = item.string(errors) {
+        // A name alone is a file; a table says which of a file's scenarios.
+        let (file, tag) = if item.is_table() {
+            let Some(own) = item.table(&format!("the scenario set `{}`", item.key), errors) else { continue };
+            own.check_keys(&["file", "tag"], errors);
+            let Some(file) = own.require("file", errors).cloned() else { continue };
+            let tag = own.require("tag", errors).and_then(|i| i.string(errors)).map(str::to_owned);
+            (file, tag)
+        } else {
+            (item.clone(), None)
+        };
+        if let Some(path) = file.string(errors) {
             if let Some(refusal) = refuse_path(path) {
-                errors.error(&item.span, refusal);
+                errors.error(&file.span, refusal);
             }
-            found.push((item.key.clone(), path.to_owned()));
+            found.push((item.key.clone(), ScenarioFile { path: path.to_owned(), tag }));
         }
     }
     Some(found)
@@ -266,8 +277,12 @@ pub(super) fn reference(
     target: Option<Target>,
     errors: &mut Collector,
 ) -> Option<Reference> {
-    let table =
-        required_section(root, "reference", &["source", "precision", "model", "model_reason"], errors)?;
+    let table = required_section(
+        root,
+        "reference",
+        &["source", "precision", "sampled", "model", "model_reason"],
+        errors,
+    )?;
     let languages = [kernel_languages(target), &[Language::Python]].concat();
     let source = source_file(&table, &languages, errors);
     let precision = match table.get("precision") {
@@ -292,7 +307,15 @@ pub(super) fn reference(
     if let (Some(item), None) = (table.get("model_reason"), &model) {
         errors.error(&item.key_span, "`model_reason` without a `model`");
     }
-    Some(Reference { source: source?, precision: precision?, model, model_reason })
+    let mut sampled = false;
+    if let Some(item) = table.get("sampled") {
+        sampled = item.bool(errors)?;
+        if sampled && source.as_ref().is_some_and(|s| s.language == Language::Python) {
+            let hint = "write the reference in C, C++ or CUDA, or leave `sampled` out";
+            errors.error_hint(&item.span, "a Python reference cannot be asked for a part of an answer", hint);
+        }
+    }
+    Some(Reference { source: source?, precision: precision?, sampled, model, model_reason })
 }
 
 /// What a kernel of the target may be written in. A `.cu` file holds C++ with kernels; a `.cc` that only launches
@@ -440,7 +463,7 @@ pub(super) fn held_out(root: &Table<'_>, errors: &mut Collector) -> Option<Optio
         if item.key == "keep" && item.is_string() {
             continue;
         }
-        vary.extend(vary_rule(item, errors).map(|rule| (item.key.clone(), rule)));
+        vary.extend(varied(item, errors));
     }
     let late = rules.as_ref().and_then(|r| r.get("keep")).filter(|i| i.is_string());
     let keep = match (keep?, late) {
@@ -455,9 +478,15 @@ pub(super) fn held_out(root: &Table<'_>, errors: &mut Collector) -> Option<Optio
     Some(Some(HeldOut { share: share?, max_gap: max_gap?, vary, keep, span: table.span }))
 }
 
-fn vary_rule(item: &Item<'_>, errors: &mut Collector) -> Option<Vary> {
+fn varied(item: &Item<'_>, errors: &mut Collector) -> Option<Varied> {
     let table = item.table(&format!("the rule for `{}`", item.key), errors)?;
-    table.check_keys(&["scale", "add", "choose", "min"], errors);
+    table.check_keys(&["scale", "add", "choose", "min", "odd", "with", "length"], errors);
+    let vary = vary_rule(item, &table, errors)?;
+    let length = table.get("length").and_then(|i| i.string(errors)).map(str::to_owned);
+    Some(Varied { field: item.key.clone(), vary, length })
+}
+
+fn vary_rule(item: &Item<'_>, table: &Table<'_>, errors: &mut Collector) -> Option<Vary> {
     let kinds: Vec<_> =
         table.items.iter().filter(|i| matches!(i.key.as_str(), "scale" | "add" | "choose")).collect();
     let [rule] = kinds.as_slice() else {
@@ -465,6 +494,11 @@ fn vary_rule(item: &Item<'_>, errors: &mut Collector) -> Option<Vary> {
             .error(&item.span, format!("the rule for `{}` wants one of `scale`, `add`, `choose`", item.key));
         return None;
     };
+    for key in ["odd", "with"] {
+        if let Some(other) = table.get(key).filter(|_| rule.key != "scale") {
+            errors.error(&other.key_span, format!("`{key}` goes with `scale` only"));
+        }
+    }
     let min = match table.get("min") {
         Some(i) => Some(i.int(i64::MIN..=i64::MAX, errors)?),
         None => None,
@@ -497,7 +531,9 @@ fn vary_rule(item: &Item<'_>, errors: &mut Collector) -> Option<Vary> {
             errors.error(&rule.span, "`scale` factors must be from 0 to 1000");
             return None;
         }
-        ordered(lo, hi, errors).then_some(Vary::Scale { lo, hi, min })
+        let odd = table.get("odd").and_then(|i| i.bool(errors)).unwrap_or(false);
+        let with = table.get("with").and_then(|i| i.string(errors)).map(str::to_owned);
+        ordered(lo, hi, errors).then_some(Vary::Scale { lo, hi, min, odd, with })
     } else {
         let range = -(1 << 40)..=1 << 40;
         let (lo, hi) = (lo.int(range.clone(), errors)?, hi.int(range, errors)?);

@@ -3,7 +3,7 @@
 mod json;
 
 use crate::diagnostic::{Collector, Diagnostic, Diagnostics, Source, suggestion};
-use crate::problem::{FieldType, Problem};
+use crate::problem::{FieldType, Problem, ScenarioFile};
 use crate::value::Value;
 use json::{Member, Node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +60,23 @@ impl Scenario {
     pub fn place(&self) -> String {
         format!("{}:{}", self.source.name(), self.line)
     }
+}
+
+/// Parses the text of a set's file and keeps what has the set's tag. `file` is the name to show in messages.
+///
+/// # Errors
+/// As [`parse_scenarios`].
+pub fn of_set(
+    problem: &Problem,
+    set: &ScenarioFile,
+    file: &str,
+    text: &str,
+) -> Result<Vec<Scenario>, Diagnostics> {
+    let mut scenarios = parse_scenarios(problem, file, text)?;
+    if let Some(tag) = &set.tag {
+        scenarios.retain(|s| s.tags.contains(tag));
+    }
+    Ok(scenarios)
 }
 
 /// Parses the text of a scenario file. `file` is the name to show in messages.

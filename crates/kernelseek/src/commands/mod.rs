@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 mod doctor_gpu;
 mod doctor_nvcc;
+pub(crate) mod draw;
 pub(crate) mod eval;
 pub(crate) mod goal;
 pub(crate) mod gpu;

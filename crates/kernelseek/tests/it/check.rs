@@ -117,3 +117,23 @@ fn a_yardstick_that_is_too_short_or_too_long_is_pointed_out() {
         }
     }
 }
+
+#[test]
+fn held_out_scenarios_can_be_looked_at() {
+    let c = context("rowscale");
+    let drawn = |args: &[&str]| c.run(&[&["draw"], args].concat()).unwrap();
+    let first = drawn(&["--seed", "3", "--share", "2"]);
+    assert_eq!((first.code, first.stdout.lines().count()), (0, 6), "{}", first.snapshot());
+    assert!(
+        first.stdout.lines().all(|l| l.contains("\"held_out\"") && l.contains("drawn from ")),
+        "{}",
+        first.snapshot()
+    );
+    assert_eq!(first.stdout, drawn(&["--seed", "3", "--share", "2"]).stdout, "the same seed");
+    assert_ne!(first.stdout, drawn(&["--seed", "4", "--share", "2"]).stdout, "another seed");
+    let json = drawn(&["--seed", "3", "--share", "2", "--json"]).json().unwrap();
+    assert_eq!(json["scenarios"].as_array().unwrap().len(), 6);
+    assert_eq!(json["seed"], 3);
+    c.edit("problem.toml", "[held_out]", "[held_out_no_more]").unwrap();
+    assert_eq!(drawn(&["--seed", "3"]).code, 3);
+}
