@@ -33,6 +33,28 @@ typedef struct ks_tensor {
     int64_t stride[8]; /* in elements */
 } ks_tensor;
 
+/* For references alone: which part of the answer is wanted, of each `one_in` units of work one. What a unit is, the reference
+   decides; the others' outputs stay as they are. */
+typedef struct ks_sample {
+    uint64_t key;    /* chooses among them */
+    uint32_t one_in; /* 1: all of them */
+    uint32_t reserved;
+} ks_sample;
+
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+static inline int ks_wanted(const ks_sample *sample, uint64_t unit)
+{
+    uint64_t mixed;
+    if (sample->one_in < 2)
+        return 1;
+    mixed = sample->key + (unit / sample->one_in + 1) * 0x9e3779b97f4a7c15ull;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ull;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebull;
+    return unit % sample->one_in == (mixed ^ (mixed >> 31)) % sample->one_in;
+}
+
 #endif
 "#;
 

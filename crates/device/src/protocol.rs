@@ -26,6 +26,20 @@ pub enum Entry {
     Prepare,
     /// The precision model that the problem names.
     Model,
+    /// `NAME_sampled`: the part of the answer that is asked for, of a reference.
+    Sampled(Sample),
+    /// `MODEL_sampled`, likewise.
+    ModelSampled(Sample),
+}
+
+/// Which part of an answer is wanted: of each `one_in` units of work one, chosen by `key`. What a unit is, the reference
+/// decides (`ks_wanted` in the generated header).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Chooses among the units.
+    pub key: u64,
+    /// Units of which one is wanted; 1 wants all.
+    pub one_in: u32,
 }
 
 /// What a request waits for before its first call.

@@ -15,7 +15,7 @@ use kernelseek_device::cuda::stream::{Event, Stream};
 use kernelseek_numerics::content::counter::{self, Placement};
 use kernelseek_numerics::content::{Content, Distribution};
 use kernelseek_numerics::fingerprint::fingerprint_unordered;
-use kernelseek_numerics::metrics::{ErrorSummary, compare_bytes, compare_reference};
+use kernelseek_numerics::metrics::{Asked, ErrorSummary, compare_asked, compare_reference};
 use kernelseek_numerics::{codec, poison, view};
 
 struct Gpu {
@@ -344,8 +344,17 @@ fn errors_are_those_of_the_metrics() {
             let (reference, candidate) = outputs(dtype, count);
             let (r, c) = (gpu.upload(&reference), gpu.upload(&candidate));
             let (ra, ca) = (r.address(), c.address());
-            pairs.push(Comparison { reference: ra, reference_dtype: dtype, candidate: ca, dtype, count });
-            expected.push(compare_bytes(dtype, &reference, &candidate).unwrap());
+            for asked in [Asked::Whole, Asked::Part] {
+                pairs.push(Comparison {
+                    reference: ra,
+                    reference_dtype: dtype,
+                    candidate: ca,
+                    dtype,
+                    count,
+                    asked,
+                });
+                expected.push(compare_asked(dtype, &reference, &candidate, asked).unwrap());
+            }
             let mut values = Vec::new();
             codec::decode(dtype, &reference, &mut values).unwrap();
             for wide in [1.0, if dtype == DType::F64 { 1e200 } else { 1.0 }] {
@@ -358,6 +367,7 @@ fn errors_are_those_of_the_metrics() {
                     candidate: ca,
                     dtype,
                     count,
+                    asked: Asked::Whole,
                 });
                 expected.push(compare_reference(dtype, &values, &candidate).unwrap());
                 held.push(finer);

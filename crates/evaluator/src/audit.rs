@@ -119,7 +119,7 @@ pub fn audit(
                     .with_next("join every thread and finish every write before returning"),
                 );
             }
-            let expected = measurer.oracle.compute(&state.case, &staged, false)?;
+            let expected = measurer.oracle.compute(&state.case, &staged, false, None)?;
             if let Some(ours) = returned.outputs.first() {
                 state.referenced += 1;
                 state.contents += 1;

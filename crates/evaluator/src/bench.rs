@@ -98,6 +98,8 @@ pub struct Bench {
     pub entry: String,
     /// Entry point of the precision model.
     pub model: Option<String>,
+    /// Whether the reference can be asked for a part of an answer.
+    pub sampled: bool,
     /// The seed.
     pub seed: Artifact,
     /// The reference.

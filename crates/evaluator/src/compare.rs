@@ -32,12 +32,13 @@ fn judge_tensor(
     if !tensor.role.is_output() || !tensor.is_present() {
         return None;
     }
-    let reference = reference.tensors.get(index)?;
-    let summary = Data::compare(tensor.dtype, reference, ours.tensors.get(index)?).ok()?;
+    let right = reference.tensors.get(index)?;
+    let summary =
+        Data::compare_asked(tensor.dtype, right, ours.tensors.get(index)?, reference.asked()).ok()?;
     let yardstick = state.yardsticks.get(&(index, distribution)).copied().unwrap_or_default();
     let outcome = judge::allowed(&summary, &yardstick, tolerance, tensor.dtype);
     // Looked at only where it decides: the whole output is gone through.
-    if !outcome.pass && repeats(reference, tensor.dtype.size()) {
+    if !outcome.pass && repeats(right, tensor.dtype.size()) {
         return Some(judge::allowed_repeating(&summary, &yardstick, tolerance, tensor.dtype));
     }
     Some(outcome)
@@ -89,8 +90,13 @@ fn yardstick_of(
     if !tensor.dtype.is_float() || !tensor.is_present() {
         return None;
     }
-    let summary =
-        Data::compare(tensor.dtype, reference.tensors.get(index)?, outputs.tensors.get(index)?).ok()?;
+    let summary = Data::compare_asked(
+        tensor.dtype,
+        reference.tensors.get(index)?,
+        outputs.tensors.get(index)?,
+        reference.asked(),
+    )
+    .ok()?;
     // An implementation that is not finite where the reference is measures nothing.
     Yardstick::of(&summary).ok()
 }
@@ -225,7 +231,7 @@ pub fn relative_error_of(state: &ScenarioState, index: usize, reference: &Output
     if !(tensor.role.is_output() && tensor.is_present() && tensor.dtype.is_float()) {
         return 0.0;
     }
-    Data::compare(tensor.dtype, &reference.tensors[index], &outputs.tensors[index])
+    Data::compare_asked(tensor.dtype, &reference.tensors[index], &outputs.tensors[index], reference.asked())
         .map_or(0.0, |summary| summary.max_err / summary.ref_rms.max(f64::MIN_POSITIVE))
 }
 

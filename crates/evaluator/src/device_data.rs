@@ -8,7 +8,7 @@ use kernelseek_device::cuda::error::Result;
 use kernelseek_device::cuda::gpu::{Block, Gpu};
 use kernelseek_device::cuda::helpers::Comparison;
 use kernelseek_device::cuda::memory::{self, Address};
-use kernelseek_numerics::metrics::{ErrorSummary, MetricsError};
+use kernelseek_numerics::metrics::{Asked, ErrorSummary, MetricsError};
 use std::rc::Rc;
 
 /// Key of digests: they only have to be unlikely to collide, and what they name is the candidate's own.
@@ -108,7 +108,7 @@ impl DeviceData {
         bytes
     }
 
-    /// Errors of `candidate` against `reference`.
+    /// Errors of `candidate` against `reference`, which may have been asked for a part.
     ///
     /// # Errors
     /// The lengths differ.
@@ -116,6 +116,7 @@ impl DeviceData {
         dtype: DType,
         reference: &Self,
         candidate: &Self,
+        asked: Asked,
     ) -> std::result::Result<ErrorSummary, MetricsError> {
         let lengths = || {
             let count = |data: &Self| data.bytes / dtype.size();
@@ -127,13 +128,17 @@ impl DeviceData {
         if reference.bytes == 0 {
             return Ok(ErrorSummary::default());
         }
-        Self::compare_all(&[(dtype, reference, candidate)]).pop().flatten().ok_or_else(lengths)
+        Self::compare_asked(&[(dtype, reference, candidate)], asked).pop().flatten().ok_or_else(lengths)
     }
 
     /// [`Self::compare`] of several pairs of equal lengths, which lie on one GPU, in one go; `None` for what could not be
     /// compared.
     #[must_use]
     pub fn compare_all(pairs: &[(DType, &Self, &Self)]) -> Vec<Option<ErrorSummary>> {
+        Self::compare_asked(pairs, Asked::Whole)
+    }
+
+    fn compare_asked(pairs: &[(DType, &Self, &Self)], asked: Asked) -> Vec<Option<ErrorSummary>> {
         let Some((_, first, _)) = pairs.first() else { return Vec::new() };
         let comparisons: Option<Vec<Comparison>> = pairs
             .iter()
@@ -144,6 +149,7 @@ impl DeviceData {
                     candidate: candidate.address().filter(|_| reference.bytes == candidate.bytes)?,
                     dtype: *dtype,
                     count: reference.bytes / dtype.size(),
+                    asked,
                 })
             })
             .collect();

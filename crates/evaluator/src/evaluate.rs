@@ -16,6 +16,7 @@ use crate::scenario_state::{Instance, ScenarioState};
 use crate::session::{Session, SessionError};
 use crate::settings::{Column, Mode, Settings, Tier};
 use crate::views;
+use crate::work::{self, Work};
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::kernel_file::Tuned;
@@ -23,6 +24,7 @@ use kernelseek_core::problem::Target;
 use kernelseek_core::verdict::{
     self, HeldOut, Ratio, ScenarioVerdict, Stage, Trust, Word, word_of, word_of_all,
 };
+use kernelseek_core::wording::counted;
 use kernelseek_device::cuda::GpuIdentity;
 use kernelseek_device::peaks::Peaks;
 use kernelseek_device::topology::CpuIdentity;
@@ -173,7 +175,7 @@ pub fn evaluate(
         mode: settings.mode,
         aa_spread: calibration.spread(case),
     };
-    let mut oracle = Oracle::new(&bench, settings.reference_cache());
+    let mut oracle = Oracle::new(&bench, settings);
     let mut measurer = Measurer {
         bench: &bench,
         settings,
@@ -216,6 +218,7 @@ pub fn evaluate(
     let spreads = states.iter().map(|s| (s.case.id.clone(), calibration.spread(&s.case.id))).collect();
     let canaries = states.iter().filter_map(|s| Some((s.case.id.clone(), s.canary.medians()?))).collect();
     verdict.scenarios = scenarios;
+    verdict.notes.extend(parts_note(&states));
     if settings.tier == Tier::Full {
         full_extras(&mut verdict, &mut measurer, session, settings, &terms, sink)?;
     }
@@ -229,6 +232,16 @@ pub fn evaluate(
     Ok(Evaluation { spreads, canaries, ..finish(verdict, raw, start) })
 }
 
+/// Where the reference was asked for parts of its answers.
+fn parts_note(states: &[ScenarioState]) -> Option<String> {
+    let sample = |s: &ScenarioState| s.fixed.first().and_then(|f| f.reference.sample);
+    let asked: Vec<u32> = states.iter().filter_map(sample).map(|s| s.one_in).collect();
+    let (most, scenarios) = (asked.iter().max()?, counted(asked.len(), "scenario"));
+    Some(format!(
+        "in {scenarios} the reference answered a secret part, down to a {most}th; the seed's answers are compared whole"
+    ))
+}
+
 /// Measures every instance of every case. On a GPU a calibration says how many pairs each needs.
 pub(crate) fn measure_all(
     measurer: &mut Measurer<'_>,
@@ -237,15 +250,21 @@ pub(crate) fn measure_all(
     sink: &mut dyn Sink,
 ) -> Result<Vec<ScenarioState>, MeasureError> {
     let mut states: Vec<ScenarioState> = cases.into_iter().map(ScenarioState::new).collect();
+    let effort = measurer.settings.effort;
+    let on_gpu = measurer.bench.gpu.is_some();
     for state in &mut states {
         state.column = measurer.column;
-        let known = calibration.filter(|_| measurer.bench.gpu.is_some());
-        let noise = known.and_then(|c| c.noise.get(&state.case.id).copied());
-        state.pairs = requests::pairs(&measurer.settings.effort, noise);
     }
-    let instances = measurer.settings.effort.instances;
+    let instances = effort.instances;
     measurer.find_places(&states);
     measurer.begin(instances, &mut states, sink)?;
+    let share = work::share(&effort, states.len());
+    for state in &mut states {
+        let noise = calibration.filter(|_| on_gpu).and_then(|c| c.noise.get(&state.case.id).copied());
+        let usual = Work::usual(&effort, requests::pairs(&effort, noise));
+        let call_ns = noise.map(|n| n.call_ns).or(state.seed_ns).filter(|_| on_gpu);
+        state.work = call_ns.map_or(usual, |ns| usual.within(ns, effort.request_budget, share));
+    }
     for index in 0..instances {
         if states.iter().all(ScenarioState::is_dead) {
             break;
@@ -476,7 +495,7 @@ pub(crate) fn calibrate(
     settings.effort.instances = 4;
     settings.effort.pairs = settings.effort.pairs.min(4);
     settings.effort.references = 0;
-    let mut oracle = Oracle::new(bench, settings.reference_cache());
+    let mut oracle = Oracle::new(bench, &settings);
     let mut measurer = Measurer {
         bench,
         settings: &settings,

@@ -117,7 +117,7 @@ pub fn gather(arena: &GpuArena, case: &Case, slot: usize) -> Outputs {
             _ => Data::default(),
         })
         .collect();
-    Outputs { tensors }
+    Outputs { tensors, sample: None }
 }
 
 fn gather_tensor(arena: &GpuArena, tensor: &TensorCase, slot: usize, storage: usize) -> Result<DeviceData> {
@@ -180,6 +180,16 @@ pub fn head(arena: &GpuArena, slot: usize, storage: usize, most: usize) -> Vec<u
     let outcome = memory::download(&mut bytes, span.address, arena.gpu().stream());
     arena.gpu().guard(outcome, ());
     bytes
+}
+
+/// Sets every byte of one storage of one slot.
+///
+/// # Errors
+/// What the driver says.
+pub fn set(arena: &GpuArena, slot: usize, storage: usize, byte: u8) -> Result<()> {
+    let span = arena.data(slot, storage);
+    memory::set(span.address, byte, span.bytes, arena.gpu().stream())?;
+    arena.gpu().stream().synchronize()
 }
 
 /// What the calls of a request may not have done to the memory around them; see `request::check_memory`.

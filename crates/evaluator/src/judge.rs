@@ -71,10 +71,13 @@ pub fn scenario(state: &ScenarioState, terms: &Terms) -> ScenarioVerdict {
     if word == Word::Pass && !fallback {
         match ratio {
             None => {
-                findings.push(
-                    Finding::new("timed.nothing", Severity::Unproven, "nothing could be timed")
-                        .with_next("run `kernelseek doctor`, then evaluate again"),
-                );
+                // One instance makes no interval.
+                let (message, next) = if terms.effort.instances < 2 {
+                    ("right on every content, and not timed", "evaluate without --untimed")
+                } else {
+                    ("nothing could be timed", "run `kernelseek doctor`, then evaluate again")
+                };
+                findings.push(Finding::new("timed.nothing", Severity::Unproven, message).with_next(next));
                 word = Word::Unproven;
             }
             // An interval that lies wholly on one side of 1 has told what it was asked, however wide.

@@ -53,3 +53,4 @@ pub mod stand;
 pub mod sweep;
 pub mod trivial;
 mod views;
+pub mod work;

@@ -81,7 +81,8 @@ impl Measurer<'_> {
         sink: &mut dyn Sink,
     ) -> Result<(), MeasureError> {
         let mut dice = Dice::new(&self.settings.secret, &format!("{}/instance/{index}", self.label));
-        let mut order: Vec<usize> = (0..states.len()).filter(|&i| !states[i].is_dead()).collect();
+        let wanted = |state: &ScenarioState| !state.is_dead() && index < state.work.instances;
+        let mut order: Vec<usize> = (0..states.len()).filter(|&i| wanted(&states[i])).collect();
         dice.shuffle(&mut order);
         let mut sides: Option<Sides> = None;
         for position in order {
@@ -162,7 +163,7 @@ impl Measurer<'_> {
             (0..pool).map(|_| Staged::new(&state.case, gpu.as_ref())).collect();
         let mut last_drawn: Vec<Option<Drawn>> = vec![None; pool];
         let mut referenced: BTreeSet<usize> = dice
-            .distinct(references_in(index, effort.instances, effort.references), state.pairs + 1)
+            .distinct(references_in(index, state.work.instances, effort.references), state.work.pairs + 1)
             .into_iter()
             .map(|p| p as usize)
             .collect();
@@ -170,13 +171,13 @@ impl Measurer<'_> {
         let warm = gpu.as_ref().filter(|_| self.mode == Mode::Warm);
         let widest =
             warm.map_or(pool, |gpu| in_cache(gpu.identity().l2_bytes, state.case.slot_bytes(), pool));
-        let mut most = widest.min(2);
+        let mut most = widest.min(state.work.warming());
         let mut alive = true;
         let mut pairs_done = 0;
         let mut attempts = 0;
-        while alive && pairs_done <= state.pairs {
+        while alive && pairs_done <= state.work.pairs {
             // Half-way, constants change behind the same pointers, and `prepare` is told.
-            if constants.any() && pairs_done == 1 + state.pairs / 2 && attempts == 0 {
+            if constants.any() && pairs_done == 1 + state.work.pairs / 2 && attempts == 0 {
                 constants = Constants::draw(&state.case, &state.constant, dice.bits(), gpu.as_ref())
                     .map_err(|source| MeasureError::Content { scenario: state.case.id.clone(), source })?;
                 for worker in [&mut sides.seed, &mut candidate] {
@@ -240,7 +241,7 @@ impl Measurer<'_> {
                 instance.candidate_first_ns = measured.candidate_ns / n as f64;
                 // From here on the number of slots follows the seed's time, never the candidate's.
                 let affordable = effort.request_budget.as_nanos() as f64 / instance.seed_first_ns.max(1.0);
-                most = (affordable as usize).clamp(1, widest);
+                most = (affordable as usize).clamp(1, widest.min(state.work.most));
             } else if state.declined == 0 {
                 instance.pairs.push(measured);
             }
@@ -289,7 +290,7 @@ impl Measurer<'_> {
     fn probes_idleness(&self, index: usize, state: &ScenarioState) -> bool {
         let drawn = || {
             let label = format!("{}/idle/{}", self.label, state.case.id);
-            Dice::new(&self.settings.secret, &label).below(self.settings.effort.instances.max(1))
+            Dice::new(&self.settings.secret, &label).below(state.work.instances.max(1))
         };
         self.bench.gpu.is_none() || drawn() == index
     }
@@ -476,10 +477,16 @@ impl Measurer<'_> {
         }
         let fixed: Vec<Option<Outputs>> =
             staged.iter().map(|staged| fixed_reference(state, staged)).collect();
+        // A secret part of one content's answer, where the reference is not asked for all of it.
+        let sample = self.oracle.sample(&state.case, &format!("{}/{}", self.label, state.contents));
+        // What no whole answer is known of is compared with the partner's besides.
         let wanted: Vec<bool> = fixed
             .iter()
             .enumerate()
-            .map(|(position, fixed)| fixed.is_none() && reference != Some(position))
+            .map(|(position, fixed)| match fixed {
+                Some(expected) => expected.sample.is_some(),
+                None => reference != Some(position) || sample.is_some(),
+            })
             .collect();
         let digests = returned.digests.as_deref().zip(seed.digests.as_deref()).map(|(a, b)| [a, b]);
         let beside = compare::beside(&state.case, &returned.outputs, &seed.outputs, digests, &wanted);
@@ -497,14 +504,15 @@ impl Measurer<'_> {
                 // The seed's error on a fixed content is in the yardstick already.
                 self.compare(state, &expected, ours, None, staged)?;
             } else if reference == Some(position) {
-                self.settle(state, staged, ours, theirs)?;
-            } else {
+                self.settle(state, staged, ours, theirs, sample)?;
+            }
+            if wanted[position] {
                 match compare::against_partner(state, &beside[position], distribution) {
                     Bound::Within => {}
                     // The seed may be the one that is off on this content: only the reference can tell.
                     Bound::Beyond if state.arbitrated < ARBITRATIONS => {
                         state.arbitrated += 1;
-                        self.settle(state, staged, ours, theirs)?;
+                        self.settle(state, staged, ours, theirs, None)?;
                     }
                     Bound::Beyond => state.unsettled += 1,
                 }

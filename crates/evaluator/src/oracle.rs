@@ -2,17 +2,18 @@
 
 use crate::bench::{Bench, Started};
 use crate::compare;
+use crate::dice::Dice;
 use crate::event::{Event, Sink};
 use crate::gpu_slots;
 use crate::outputs::{Data, Outputs};
 use crate::request::{self, Sent, Sweeper};
 use crate::scenario_state::{FixedContent, ScenarioState};
-use crate::settings::{Column, Mode};
+use crate::settings::{Column, Mode, Settings, Tier};
 use crate::staging::{Constants, Drawn, Staged, StorageKinds};
-use kernelseek_core::case::Case;
+use kernelseek_core::case::{Case, TensorCase};
 use kernelseek_device::arena::Arena;
 use kernelseek_device::client::{DeviceError, Worker};
-use kernelseek_device::protocol::{Entry, Status};
+use kernelseek_device::protocol::{Entry, Sample, Status};
 use kernelseek_numerics::content::{Content, Distribution};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +22,10 @@ use std::time::Duration;
 pub const FIXED_CONSTANTS: u64 = 0x0c05_7a47;
 /// Fewest fixed contents of a scenario.
 const FIXED: usize = 4;
+/// Operations that the reference may take for one content before it is asked for a part of the answer: a millisecond or two of
+/// a large GPU. And the smallest part that is asked for: one of so many units of its work.
+const WHOLE: f64 = 2e10;
+const FEWEST: u32 = 16;
 /// How long the reference may take for one call.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -73,13 +78,31 @@ pub struct Oracle {
     /// The reference's process, started ahead.
     started: Option<Started>,
     sweeper: Sweeper,
+    /// Secret that parts of answers are chosen by, where parts may be asked for.
+    sampling: Option<[u8; 32]>,
 }
 
 impl Oracle {
-    /// An oracle that caches under `cache`. Nothing is started yet.
+    /// An oracle of an evaluation with these settings. Nothing is started yet. A full evaluation asks for whole answers.
     #[must_use]
-    pub fn new(bench: &Bench, cache: PathBuf) -> Self {
-        Self { bench: bench.clone(), cache, worker: None, started: None, sweeper: Sweeper::default() }
+    pub fn new(bench: &Bench, settings: &Settings) -> Self {
+        Self {
+            bench: bench.clone(),
+            cache: settings.reference_cache(),
+            worker: None,
+            started: None,
+            sweeper: Sweeper::default(),
+            sampling: (bench.sampled && settings.tier != Tier::Full).then_some(settings.secret),
+        }
+    }
+
+    /// The part of the answer to `case` that is asked for; `None` asks for all of it. The same `label` chooses the same part.
+    #[must_use]
+    pub fn sample(&self, case: &Case, label: &str) -> Option<Sample> {
+        let secret = self.sampling.as_ref()?;
+        let one_in = one_in(case);
+        let key = || Dice::new(secret, &format!("sample/{label}/{}", case.id)).bits();
+        (one_in > 1).then(|| Sample { key: key(), one_in })
     }
 
     /// Starts the reference's process, if there is none, without waiting for it.
@@ -114,6 +137,8 @@ impl Oracle {
             seed.call(Entry::Prepare, &[0], PATIENCE, |_, _| {}).map_err(failed)?;
         }
         let mut told = false;
+        // The same part of all of them, so that one content's answer can stand for another's.
+        let sample = self.sample(&state.case, "fixed");
         for content in fixed_contents(&state.case, self.bench.reference.hash()) {
             let drawn = Drawn { content, mutation: None };
             let mut staged = Staged::new(&state.case, gpu.as_ref());
@@ -121,13 +146,13 @@ impl Oracle {
                 .fill(&state.case, &state.kinds, drawn, content.seed, Some(&constants))
                 .map_err(|source| OracleError::Content { scenario: scenario.clone(), source })?;
             let file = self.cache_file(&state.case, &content, false);
-            let reference = match self.kept(&file, &state.case) {
+            let reference = match self.kept(&file, &state.case, sample) {
                 Some(outputs) => outputs,
                 None => {
                     if !std::mem::replace(&mut told, true) {
                         sink.on(&Event::Referencing { scenario: scenario.clone() });
                     }
-                    let outputs = self.compute(&state.case, &staged, false)?;
+                    let outputs = self.compute(&state.case, &staged, false, sample)?;
                     self.keep(&file, &outputs);
                     outputs
                 }
@@ -145,9 +170,14 @@ impl Oracle {
             };
             let returned = request::send(seed, &sent, &mut self.sweeper).map_err(failed)?;
             let model = match self.bench.model.is_some() {
-                true => Some(self.model(&state.case, &staged, &content)?),
+                true => Some(self.model(&state.case, &staged, &content, reference.sample)?),
                 false => None,
             };
+            if let Some(took) = returned.answer.inner.first() {
+                // The first call of a process is longer than any other.
+                let took = took.as_nanos() as f64;
+                state.seed_ns = Some(state.seed_ns.map_or(took, |known| known.min(took)));
+            }
             if let Some(outputs) = returned.outputs.first() {
                 compare::extend_yardstick(state, &reference, outputs, model.as_ref(), content.distribution);
             }
@@ -157,31 +187,59 @@ impl Oracle {
     }
 
     /// The precision model's outputs on a fixed content, from the cache if it has them.
-    fn model(&mut self, case: &Case, staged: &Staged, content: &Content) -> Result<Outputs, OracleError> {
+    fn model(
+        &mut self,
+        case: &Case,
+        staged: &Staged,
+        content: &Content,
+        sample: Option<Sample>,
+    ) -> Result<Outputs, OracleError> {
         let file = self.cache_file(case, content, true);
-        if let Some(outputs) = self.kept(&file, case) {
+        if let Some(outputs) = self.kept(&file, case, sample) {
             return Ok(outputs);
         }
-        let outputs = self.compute(case, staged, true)?;
+        let outputs = self.compute(case, staged, true, sample)?;
         self.keep(&file, &outputs);
         Ok(outputs)
     }
 
-    /// Outputs from the cache. What a GPU computes is computed again instead: that is quicker than reading it.
-    fn kept(&self, file: &Path, case: &Case) -> Option<Outputs> {
-        if self.bench.gpu.is_some() { None } else { read_outputs(file, case) }
+    /// Outputs from the cache. What a GPU computes is computed again instead: that is quicker than reading it. A part of an
+    /// answer is nobody else's.
+    fn kept(&self, file: &Path, case: &Case, sample: Option<Sample>) -> Option<Outputs> {
+        if self.bench.gpu.is_some() || sample.is_some() { None } else { read_outputs(file, case) }
     }
     fn keep(&self, file: &Path, outputs: &Outputs) {
-        if self.bench.gpu.is_none() {
+        if self.bench.gpu.is_none() && outputs.sample.is_none() {
             write_outputs(file, outputs);
         }
     }
 
-    /// The outputs of the reference (or of the precision model) on one content.
+    /// The outputs of the reference (or of the precision model) on one content, or the part of them that is asked for.
     ///
     /// # Errors
     /// When the reference fails.
-    pub fn compute(&mut self, case: &Case, staged: &Staged, model: bool) -> Result<Outputs, OracleError> {
+    pub fn compute(
+        &mut self,
+        case: &Case,
+        staged: &Staged,
+        model: bool,
+        sample: Option<Sample>,
+    ) -> Result<Outputs, OracleError> {
+        let outputs = self.ask(case, staged, model, sample)?;
+        if sample.is_some() && !has_answers(case, &outputs) {
+            // Fewer units of work than one is wanted of.
+            return self.ask(case, staged, model, None);
+        }
+        Ok(outputs)
+    }
+
+    fn ask(
+        &mut self,
+        case: &Case,
+        staged: &Staged,
+        model: bool,
+        sample: Option<Sample>,
+    ) -> Result<Outputs, OracleError> {
         let failed = |source| OracleError::Reference { scenario: case.id.clone(), source };
         let mut worker = match self.worker.take() {
             Some((worker, mapped)) if mapped == case.id => worker,
@@ -198,9 +256,18 @@ impl Oracle {
         };
         let mut outputs = Outputs::default();
         if let Some(arena) = worker.arena_mut() {
-            staged.load_all(case, &StorageKinds::of(case), arena).map_err(failed)?;
+            let kinds = StorageKinds::of(case);
+            staged.load_all(case, &kinds, arena).map_err(failed)?;
+            if sample.is_some() {
+                leave_open(arena, case, &kinds).map_err(failed)?;
+            }
         }
-        let entry = if model { Entry::Model } else { Entry::Main };
+        let entry = match (model, sample) {
+            (false, None) => Entry::Main,
+            (true, None) => Entry::Model,
+            (false, Some(sample)) => Entry::Sampled(sample),
+            (true, Some(sample)) => Entry::ModelSampled(sample),
+        };
         let answer = worker
             .call(entry, &[0], PATIENCE, |arena, _| {
                 outputs = match arena {
@@ -210,6 +277,7 @@ impl Oracle {
             })
             .map_err(failed)?;
         self.worker = Some((worker, case.id.clone()));
+        outputs.sample = sample;
         match answer.statuses.first() {
             Some(Status::Ok) => Ok(outputs),
             other => Err(OracleError::Status {
@@ -234,6 +302,34 @@ impl Oracle {
         }
         self.cache.join(format!("{}.out", hasher.finalize().to_hex()))
     }
+}
+
+/// Of how many units of the reference's work one is asked for; 1 is all of them. What is cheap is asked for whole, as are
+/// problems that do not say what a call costs, and outputs without a NaN to mark what was left out.
+#[must_use]
+fn one_in(case: &Case) -> u32 {
+    let marked = |t: &TensorCase| !t.role.is_output() || !t.is_present() || t.dtype.is_float();
+    let flops = case.flops.filter(|_| case.tensors.iter().all(marked)).unwrap_or(0.0);
+    ((flops / WHOLE) as u32).clamp(1, FEWEST)
+}
+
+/// Makes NaN of the outputs in the first slot of the reference's arena: what it is not asked for stays so. All bits set are NaN
+/// in every float type, and one that no arithmetic gives.
+fn leave_open(arena: &mut Arena, case: &Case, kinds: &StorageKinds) -> Result<(), DeviceError> {
+    for storage in (0..case.storages.len()).filter(|&s| kinds.only_written(case, s)) {
+        match arena {
+            Arena::Host(arena) => arena.data_mut(0, storage).fill(0xFF),
+            Arena::Gpu(arena) => gpu_slots::set(arena, 0, storage, 0xFF)?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether every output that holds anything has an answer.
+fn has_answers(case: &Case, outputs: &Outputs) -> bool {
+    case.tensors.iter().zip(&outputs.tensors).filter(|(_, data)| !data.is_empty()).all(|(tensor, data)| {
+        Data::compare_asked(tensor.dtype, data, data, outputs.asked()).is_ok_and(|summary| summary.count > 0)
+    })
 }
 
 /// The fixed contents of a case: each distribution that any of its tensors knows, nominal ones up to four.
@@ -277,7 +373,7 @@ fn read_outputs(file: &Path, case: &Case) -> Option<Outputs> {
         tensors.push(Data::Host(bytes.to_vec()));
         rest = tail;
     }
-    rest.is_empty().then_some(Outputs { tensors })
+    rest.is_empty().then_some(Outputs { tensors, sample: None })
 }
 
 /// Writes outputs to the cache. A cache that cannot be written only costs time.

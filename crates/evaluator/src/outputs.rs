@@ -3,8 +3,9 @@
 use crate::device_data::DeviceData;
 use kernelseek_core::case::{Case, TensorCase};
 use kernelseek_core::dtype::DType;
+use kernelseek_device::protocol::Sample;
 use kernelseek_numerics::codec;
-use kernelseek_numerics::metrics::{self, ErrorSummary, MetricsError};
+use kernelseek_numerics::metrics::{self, Asked, ErrorSummary, MetricsError};
 use std::borrow::Cow;
 
 /// The bytes of one output, in row-major order, where they were computed.
@@ -80,11 +81,23 @@ impl Data {
     /// # Errors
     /// The lengths differ or are no whole number of elements.
     pub fn compare(dtype: DType, reference: &Self, candidate: &Self) -> Result<ErrorSummary, MetricsError> {
+        Self::compare_asked(dtype, reference, candidate, Asked::Whole)
+    }
+    /// [`Self::compare`], with a reference that may have been asked for a part.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compare_asked(
+        dtype: DType,
+        reference: &Self,
+        candidate: &Self,
+        asked: Asked,
+    ) -> Result<ErrorSummary, MetricsError> {
         match (reference, candidate) {
-            (Self::Host(a), Self::Host(b)) => metrics::compare_bytes(dtype, a, b),
-            (Self::Device(a), Self::Device(b)) => DeviceData::compare(dtype, a, b),
-            (Self::Host(a), Self::Device(b)) => DeviceData::compare(dtype, &b.beside(a), b),
-            (Self::Device(a), Self::Host(b)) => DeviceData::compare(dtype, a, &a.beside(b)),
+            (Self::Host(a), Self::Host(b)) => metrics::compare_asked(dtype, a, b, asked),
+            (Self::Device(a), Self::Device(b)) => DeviceData::compare(dtype, a, b, asked),
+            (Self::Host(a), Self::Device(b)) => DeviceData::compare(dtype, &b.beside(a), b, asked),
+            (Self::Device(a), Self::Host(b)) => DeviceData::compare(dtype, a, &a.beside(b), asked),
         }
     }
     /// [`Self::compare`] of several pairs; those on a GPU in one go. `None` for what cannot be compared.
@@ -196,6 +209,8 @@ pub fn digests(outputs: &[Outputs]) -> Option<Vec<Vec<Digest>>> {
 pub struct Outputs {
     /// One entry a tensor of the case; pure inputs are empty.
     pub tensors: Vec<Data>,
+    /// The part that was asked for, where it is not all; the rest is NaN.
+    pub sample: Option<Sample>,
 }
 
 impl Outputs {
@@ -210,7 +225,13 @@ impl Outputs {
                 _ => Data::default(),
             })
             .collect();
-        Self { tensors }
+        Self { tensors, sample: None }
+    }
+
+    /// How much of the answer was asked for.
+    #[must_use]
+    pub const fn asked(&self) -> Asked {
+        if self.sample.is_some() { Asked::Part } else { Asked::Whole }
     }
 
     /// Values of tensor `index` as doubles.

@@ -29,8 +29,13 @@ pub(crate) fn in_cache(cache_bytes: usize, slot_bytes: usize, pool: usize) -> us
 /// least half of what a request may hold: a ratio's noise there is that of single calls, and what surrounds a request costs
 /// more than they do.
 pub(crate) fn calls(most: usize, on_gpu: bool, below: impl FnOnce(usize) -> usize) -> usize {
-    let least = if on_gpu { 1 + most / 2 } else { 1 }.min(most.max(1));
+    let least = least_calls(most, on_gpu);
     least + below(most.max(1) + 1 - least)
+}
+
+/// Fewest calls of a request that may hold `most`.
+pub(crate) fn least_calls(most: usize, on_gpu: bool) -> usize {
+    if on_gpu { 1 + most / 2 } else { 1 }.min(most.max(1))
 }
 
 /// Share of the wanted width of an interval that the scatter of single pairs may come to by itself: what one process differs

@@ -4,6 +4,7 @@ use crate::blank;
 use crate::outputs::Outputs;
 use crate::settings::Column;
 use crate::staging::{Drawn, StorageKinds};
+use crate::work::Work;
 use kernelseek_core::case::Case;
 use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_core::verdict::WorstError;
@@ -145,8 +146,10 @@ pub struct ScenarioState {
     pub audited: bool,
     /// Index of the next secret content.
     pub next_content: u64,
-    /// Timed pairs of each instance.
-    pub pairs: usize,
+    /// Instances, pairs and calls.
+    pub work: Work,
+    /// One call of the seed, nanoseconds, as the fixed contents showed it; `None` before.
+    pub seed_ns: Option<f64>,
     /// What is timed. It is `call` on both sides once either waits for the device inside a call.
     pub column: Column,
     /// Wall times of the supervisor's canary after requests.
@@ -198,7 +201,8 @@ impl ScenarioState {
             widened: BTreeSet::new(),
             audited: false,
             next_content: 0,
-            pairs: 0,
+            work: Work::NONE,
+            seed_ns: None,
             column: Column::default(),
             canary: Canary::default(),
         }

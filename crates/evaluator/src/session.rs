@@ -477,6 +477,7 @@ impl Session {
             python_worker,
             entry: self.files.problem.name.clone(),
             model: self.files.problem.reference.model.clone(),
+            sampled: self.files.problem.reference.sampled,
             seed,
             reference,
             division,

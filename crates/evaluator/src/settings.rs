@@ -110,6 +110,17 @@ pub struct Effort {
     pub confidence: f64,
     /// Time that one request should stay under; fewer slots are drawn for slower kernels.
     pub request_budget: Duration,
+    /// Time that the calls of one scenario may take, those of both sides, where they run on a GPU ([`crate::work`]).
+    #[serde(default = "ever")]
+    pub timed: Duration,
+    /// The same of all scenarios together; each has an equal part.
+    #[serde(default = "ever")]
+    pub timed_in_all: Duration,
+}
+
+/// What efforts of records that do not say so had.
+const fn ever() -> Duration {
+    Duration::from_secs(3600)
 }
 
 impl Effort {
@@ -125,6 +136,12 @@ impl Effort {
         }
     }
 
+    /// A few contents of every scenario on one worker instance: enough to say what is wrong, and too little for an interval.
+    #[must_use]
+    pub const fn untimed() -> Self {
+        Self { instances: 1, pairs: 2, max_slots: 2, references: 1, ..Self::of(Tier::Default) }
+    }
+
     /// This effort where calls run on a GPU, if it is a tier's, or a multiple of its pairs at another confidence, as for a
     /// second look; `None` if somebody chose it otherwise.
     fn moved_to_gpu(self) -> Option<Self> {
@@ -134,7 +151,14 @@ impl Effort {
             let same = Self { pairs: usual.pairs, confidence: usual.confidence, ..self } == usual;
             (same && times > 0 && self.pairs == times * usual.pairs).then(|| {
                 let moved = Self::on_gpu(tier);
-                Self { pairs: times * moved.pairs, confidence: self.confidence, ..moved }
+                let factor = u32::try_from(times).unwrap_or(u32::MAX);
+                Self {
+                    pairs: times * moved.pairs,
+                    confidence: self.confidence,
+                    timed: moved.timed.saturating_mul(factor),
+                    timed_in_all: moved.timed_in_all.saturating_mul(factor),
+                    ..moved
+                }
             })
         })
     }
@@ -150,11 +174,29 @@ impl Effort {
             margin: 0.05,
             confidence: 0.99,
             request_budget: Duration::from_millis(40),
+            timed: Duration::from_secs(1),
+            timed_in_all: Duration::from_secs(80),
         };
         match tier {
-            Tier::Quick => Self { instances: 3, pairs: 4, max_slots: 8, references: 1, margin: 0.10, ..base },
+            Tier::Quick => Self {
+                instances: 3,
+                pairs: 4,
+                max_slots: 8,
+                references: 1,
+                margin: 0.10,
+                timed: Duration::from_millis(300),
+                timed_in_all: Duration::from_secs(3),
+                ..base
+            },
             Tier::Default => base,
-            Tier::Full => Self { instances: 6, pairs: 8, references: 4, ..base },
+            Tier::Full => Self {
+                instances: 6,
+                pairs: 8,
+                references: 4,
+                timed: Duration::from_secs(2),
+                timed_in_all: Duration::from_secs(200),
+                ..base
+            },
         }
     }
 }
@@ -276,9 +318,12 @@ mod tests {
             let again = Effort { pairs: 3 * Effort::of(tier).pairs, confidence: 0.999, ..Effort::of(tier) };
             let moved = again.moved_to_gpu();
             let usual = Effort::on_gpu(tier);
-            assert_eq!(moved, Some(Effort { pairs: 3 * usual.pairs, confidence: 0.999, ..usual }));
+            let (timed, timed_in_all) = (3 * usual.timed, 3 * usual.timed_in_all);
+            let thrice = Effort { pairs: 3 * usual.pairs, confidence: 0.999, timed, timed_in_all, ..usual };
+            assert_eq!(moved, Some(thrice));
             assert_eq!(Effort { instances: 11, ..Effort::of(tier) }.moved_to_gpu(), None);
         }
         assert_eq!(Effort { pairs: 1, ..Effort::of(Tier::Default) }.moved_to_gpu(), None);
+        assert_eq!(Effort::untimed().moved_to_gpu(), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::request::{self, Sent};
 use crate::scenario_state::ScenarioState;
 use crate::settings::{Column, Mode};
 use crate::staging::{Constants, Drawn, Staged};
-use kernelseek_device::protocol::Entry;
+use kernelseek_device::protocol::{Entry, Sample};
 use kernelseek_numerics::content::{Content, Distribution};
 
 /// A candidate that is off by no more than this multiple of its bound is measured against a wider yardstick. It is no
@@ -42,7 +42,7 @@ impl Measurer<'_> {
         let mut worst = compare::worst_ratio(state, expected, ours, distribution);
         // The precision model costs as much as the reference, so it is asked on this content only where that decides.
         if worst > 1.0 && self.bench.model.is_some() {
-            let model = self.oracle.compute(&state.case, staged, true)?;
+            let model = self.oracle.compute(&state.case, staged, true, expected.sample)?;
             compare::extend_yardstick(state, expected, &model, None, distribution);
             worst = compare::worst_ratio(state, expected, ours, distribution);
         }
@@ -75,7 +75,7 @@ impl Measurer<'_> {
         }
         let patience = 30 * self.bench.deadline;
         let mut staged = Staged::new(&state.case, self.bench.gpu.as_ref());
-        for _ in 0..WIDER {
+        for index in 0..WIDER {
             let drawn = Drawn { content: Content { distribution, seed: dice.bits() }, mutation: None };
             staged
                 .fill(&state.case, &state.kinds, drawn, dice.bits(), Some(&constants))
@@ -92,9 +92,10 @@ impl Measurer<'_> {
             };
             let returned = request::send(&mut worker, &sent, &mut self.sweeper)
                 .map_err(|e| seed_error(state, "during a call", e))?;
-            let expected = self.oracle.compute(&state.case, &staged, false)?;
+            let sample = self.oracle.sample(&state.case, &format!("widen/{index}"));
+            let expected = self.oracle.compute(&state.case, &staged, false, sample)?;
             let model = match self.bench.model.is_some() {
-                true => Some(self.oracle.compute(&state.case, &staged, true)?),
+                true => Some(self.oracle.compute(&state.case, &staged, true, expected.sample)?),
                 false => None,
             };
             if let Some(outputs) = returned.outputs.first() {
@@ -104,7 +105,7 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    /// Has the reference compute one content and compares both sides with it.
+    /// Has the reference compute one content, or a secret part of the answer to it, and compares both sides with it.
     ///
     /// # Errors
     /// When the seed or the reference fails.
@@ -114,8 +115,9 @@ impl Measurer<'_> {
         staged: &Staged,
         ours: &Outputs,
         theirs: &Outputs,
+        sample: Option<Sample>,
     ) -> Result<(), MeasureError> {
-        let expected = self.oracle.compute(&state.case, staged, false)?;
+        let expected = self.oracle.compute(&state.case, staged, false, sample)?;
         state.referenced += 1;
         self.compare(state, &expected, ours, Some(theirs), staged)
     }

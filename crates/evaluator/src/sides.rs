@@ -136,7 +136,7 @@ impl Measurer<'_> {
     /// Whether the scenario can be measured with the seed in the candidate's place.
     fn seed_alone_works(&mut self, state: &ScenarioState, sink: &mut dyn Sink) -> bool {
         let mut alone = ScenarioState::new(state.case.clone());
-        (alone.column, alone.pairs) = (state.column, state.pairs);
+        (alone.column, alone.work) = (state.column, state.work);
         let candidate = std::mem::replace(&mut self.candidate, self.bench.seed.clone());
         let ahead = std::mem::take(&mut self.ahead);
         let mut dice = Dice::new(&self.settings.secret, &format!("{}/alone/{}", self.label, state.case.id));

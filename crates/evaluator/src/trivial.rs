@@ -6,7 +6,7 @@ use kernelseek_core::case::Case;
 use kernelseek_numerics::codec;
 
 /// Bytes of an output from which its mean is taken and in which noise is planted: more would only take longer.
-const HEAD: usize = 16 << 20;
+const HEAD: usize = 1 << 20;
 
 /// A way to answer without computing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -103,7 +103,7 @@ impl Trivial {
                 }
             })
             .collect();
-        Outputs { tensors }
+        Outputs { tensors, sample: reference.sample }
     }
 
     /// Whether the answer differs from the right one at all on this case. Where it does not (an empty tensor, an

@@ -104,6 +104,26 @@ pub struct ErrorSummary {
     pub exact: Option<Mismatch>,
 }
 
+/// How much of its answer a reference was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Asked {
+    /// All of it.
+    #[default]
+    Whole,
+    /// A part: NaN in the reference is what it was not asked for, and is not compared.
+    Part,
+}
+
+impl Asked {
+    /// Elements compared, of `all`: those with an error, in `classes`, and those that are not finite.
+    pub(crate) const fn count(self, all: usize, classes: usize, nonfinite: &NonFinite) -> usize {
+        match self {
+            Self::Whole => all,
+            Self::Part => classes + nonfinite.matched + nonfinite.mismatched,
+        }
+    }
+}
+
 /// Why two outputs cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum MetricsError {
@@ -132,7 +152,7 @@ const fn same_length(reference: usize, candidate: usize) -> Result<(), MetricsEr
 pub fn compare(dtype: DType, reference: &[f64], candidate: &[f64]) -> Result<ErrorSummary, MetricsError> {
     same_length(reference.len(), candidate.len())?;
     if dtype.is_float() {
-        return Ok(summarise(&(reference, candidate)));
+        return Ok(summarise(&(reference, candidate), Asked::Whole));
     }
     Ok(mismatches(reference.len(), |i| reference[i] == candidate[i]))
 }
@@ -143,7 +163,7 @@ pub fn compare(dtype: DType, reference: &[f64], candidate: &[f64]) -> Result<Err
 /// The lengths differ.
 pub fn compare_f32(reference: &[f32], candidate: &[f32]) -> Result<ErrorSummary, MetricsError> {
     same_length(reference.len(), candidate.len())?;
-    Ok(summarise(&(reference, candidate)))
+    Ok(summarise(&(reference, candidate), Asked::Whole))
 }
 
 /// Compares two dense outputs of one element type, as they lie in memory; what every timed output goes
@@ -152,13 +172,26 @@ pub fn compare_f32(reference: &[f32], candidate: &[f32]) -> Result<ErrorSummary,
 /// # Errors
 /// The lengths differ or are no whole number of elements.
 pub fn compare_bytes(dtype: DType, reference: &[u8], candidate: &[u8]) -> Result<ErrorSummary, MetricsError> {
+    compare_asked(dtype, reference, candidate, Asked::Whole)
+}
+
+/// [`compare_bytes`], with a reference that may have been asked for a part of a float output.
+///
+/// # Errors
+/// As there.
+pub fn compare_asked(
+    dtype: DType,
+    reference: &[u8],
+    candidate: &[u8],
+    asked: Asked,
+) -> Result<ErrorSummary, MetricsError> {
     let size = dtype.size();
     whole_elements(dtype, reference)?;
     whole_elements(dtype, candidate)?;
     let count = reference.len() / size;
     same_length(count, candidate.len() / size)?;
     match dtype {
-        _ if dtype.is_float() => Ok(summarise(&Encoded(dtype, reference, candidate))),
+        _ if dtype.is_float() => Ok(summarise(&Encoded(dtype, reference, candidate), asked)),
         _ if reference == candidate => Ok(mismatches(0, |_| true).with_count(count)),
         _ => Ok(mismatches(count, |i| {
             reference[i * size..(i + 1) * size] == candidate[i * size..(i + 1) * size]
@@ -179,7 +212,7 @@ pub fn compare_reference(
     whole_elements(dtype, candidate)?;
     same_length(reference.len(), candidate.len() / dtype.size())?;
     if dtype.is_float() {
-        return Ok(summarise(&Against(reference, Encoded(dtype, candidate, candidate))));
+        return Ok(summarise(&Against(reference, Encoded(dtype, candidate, candidate)), Asked::Whole));
     }
     Ok(mismatches(reference.len(), |i| codec::read(dtype, candidate, i) == Some(reference[i])))
 }
@@ -329,7 +362,7 @@ impl Scale {
     }
 }
 
-fn summarise(pairs: &impl Pairs) -> ErrorSummary {
+fn summarise(pairs: &impl Pairs, asked: Asked) -> ErrorSummary {
     let scale = Scale::of(pairs, 1.0);
     let (large, small) = (Class::Medium.edge() * scale.rms, Class::Small.edge() * scale.rms);
     let per_unit = 1.0 / scale.unit;
@@ -344,7 +377,9 @@ fn summarise(pairs: &impl Pairs) -> ErrorSummary {
         for (i, (&r, &c)) in references.iter().zip(&candidates).take(length).enumerate() {
             let mut error = (c - r).abs();
             // Not finite: one side is not, or the difference leaves the range.
-            if !error.is_finite() && !nonfinite.take(r, c, start + i, &mut error) {
+            if !error.is_finite()
+                && (asked == Asked::Part && r.is_nan() || !nonfinite.take(r, c, start + i, &mut error))
+            {
                 continue;
             }
             let magnitude = r.abs();
@@ -363,7 +398,7 @@ fn summarise(pairs: &impl Pairs) -> ErrorSummary {
     }
     let worst = sums.iter().fold(Sum::default(), |w, s| if s.max > w.max { *s } else { w });
     ErrorSummary {
-        count: pairs.count(),
+        count: asked.count(pairs.count(), sums.iter().map(|s| s.count).sum(), &nonfinite),
         max_err: worst.max,
         worst: worst.worst,
         rms_err: scale.root_mean(sums.iter().map(|s| s.squares).sum(), scale.finite),

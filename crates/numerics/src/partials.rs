@@ -1,7 +1,7 @@
 //! Errors gathered in parts, as the blocks of a GPU give them, put together to what [`crate::metrics`] says of the
 //! whole.
 
-use crate::metrics::{ClassError, ErrorSummary, Mismatch, NonFinite};
+use crate::metrics::{Asked, ClassError, ErrorSummary, Mismatch, NonFinite};
 
 /// Words of one [`ScalePart`].
 pub const SCALE_WORDS: usize = 3;
@@ -82,9 +82,9 @@ pub fn unit_of(max: f64) -> f64 {
     if max > 0.0 && !(1e-120..1e120).contains(&max) { max } else { 1.0 }
 }
 
-/// Puts the parts of `count` elements together.
+/// Puts the parts of `count` elements together. `asked` as for [`crate::metrics::compare_asked`].
 #[must_use]
-pub fn combine(count: usize, scales: &[ScalePart], errors: &[ErrorPart]) -> ErrorSummary {
+pub fn combine(count: usize, asked: Asked, scales: &[ScalePart], errors: &[ErrorPart]) -> ErrorSummary {
     let mut scale = ScalePart::default();
     for part in scales {
         scale.finite += part.finite;
@@ -122,7 +122,7 @@ pub fn combine(count: usize, scales: &[ScalePart], errors: &[ErrorPart]) -> Erro
         }
     }
     ErrorSummary {
-        count,
+        count: asked.count(count, classes.iter().map(|c| c.count as usize).sum(), &nonfinite),
         max_err: worst.0,
         worst: index(worst.1),
         rms_err: root_mean(classes.iter().map(|c| c.squares).sum(), scale.finite),

@@ -4,7 +4,7 @@
 
 use kernelseek_core::case::Tolerance;
 use kernelseek_core::dtype::DType;
-use kernelseek_numerics::codec::{encode, round_to};
+use kernelseek_numerics::codec::{self, encode, round_to};
 use kernelseek_numerics::judge::*;
 use kernelseek_numerics::metrics::*;
 use kernelseek_numerics::rng::Pcg64;
@@ -315,6 +315,39 @@ fn every_path_gives_the_same_summary() {
             let single = |v: &[f64]| v.iter().map(|&x| x as f32).collect::<Vec<_>>();
             assert_eq!(compare_f32(&single(&reference), &single(&candidate)).unwrap(), expected);
         }
+    }
+}
+
+#[test]
+fn what_a_reference_was_not_asked_for_is_not_compared() {
+    let d = Dots::new(22, 400, 20);
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2] {
+        let (reference, mut candidate) = (rounded(dtype, &d.reference()), rounded(dtype, &d.lanes(4)));
+        let bytes = |v: &[f64]| {
+            let mut b = vec![0; v.len() * dtype.size()];
+            encode(dtype, v, &mut b).unwrap();
+            b
+        };
+        // All bits set mark every second element; what the candidate says there does not matter.
+        let mut part = bytes(&reference);
+        let size = dtype.size();
+        part.chunks_mut(2 * size).for_each(|two| two[..size].fill(0xFF));
+        candidate.iter_mut().step_by(2).enumerate().for_each(|(i, v)| *v = [1e3, -1.0, 0.0][i % 3]);
+        let odd = |v: &[f64]| v.iter().skip(1).step_by(2).copied().collect::<Vec<_>>();
+        let mut expected = compare(dtype, &odd(&reference), &odd(&candidate)).unwrap();
+        let whole_index = |i: Option<usize>| i.map(|i| 2 * i + 1);
+        expected.worst = whole_index(expected.worst);
+        expected.classes.iter_mut().for_each(|class| class.worst = whole_index(class.worst));
+        let found = compare_asked(dtype, &part, &bytes(&candidate), Asked::Part).unwrap();
+        assert_eq!(found, expected, "{dtype:?}");
+        assert_eq!(found.count, 200);
+        // An infinity in the part that was asked for still counts, and so does a NaN of the candidate.
+        candidate[1] = f64::NAN;
+        candidate[0] = f64::NAN;
+        let mut spoilt = vec![0; candidate.len() * size];
+        codec::encode_ieee(dtype, &candidate, &mut spoilt).unwrap();
+        let found = compare_asked(dtype, &part, &spoilt, Asked::Part).unwrap();
+        assert_eq!((found.nonfinite.unexpected, found.nonfinite.first), (1, Some(1)), "{dtype:?}");
     }
 }
 

@@ -160,7 +160,7 @@ static void call(u64 number) {
     // A comparison: each thread stands for a block. Scales, scales again, errors, one after the other.
     case 17: {
         u64 reference = pointer(); u32 reference_dtype = (u32)word(); u64 candidate = pointer(); u32 dtype = (u32)word();
-        u64 count = word(); u64 out = pointer();
+        u64 count = word(); u64 out = pointer(); u32 part = (u32)word();
         ks_scale *scale = (ks_scale *)out, *again = scale + THREADS;
         ks_errors *errors = (ks_errors *)(again + THREADS);
         ks_scale first = ks_scale_zero(), total = ks_scale_zero();
@@ -168,7 +168,7 @@ static void call(u64 number) {
         double unit = ks_unit_of(first.max);
         EACH { again[t] = ks_scale_body(reference, reference_dtype, count, unit, t, THREADS); ks_scale_merge(total, again[t]); }
         double rms = ks_root_mean(total.squares, total.finite, unit);
-        ks_edges edges = {0.1 * rms, 1e-3 * rms, 1.0 / unit};
+        ks_edges edges = {0.1 * rms, 1e-3 * rms, 1.0 / unit, part};
         EACH errors[t] = ks_errors_body(reference, reference_dtype, candidate, dtype, count, edges, t, THREADS);
         break;
     }

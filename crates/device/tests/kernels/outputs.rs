@@ -4,7 +4,7 @@ use crate::cases::FLOATS;
 use crate::emulator::{BLOCKS, Job, words_of};
 use kernelseek_core::dtype::DType;
 use kernelseek_numerics::fingerprint::{Sums, fingerprint_unordered, finish_unordered};
-use kernelseek_numerics::metrics::{ErrorSummary, compare_bytes, compare_reference};
+use kernelseek_numerics::metrics::{Asked, ErrorSummary, compare_asked, compare_reference};
 use kernelseek_numerics::partials::{self, ERROR_WORDS, ErrorPart, SCALE_WORDS, ScalePart};
 use kernelseek_numerics::{codec, poison};
 use proptest::prelude::*;
@@ -81,22 +81,24 @@ proptest! {
     ) {
         for dtype in DType::ALL {
             let (reference, candidate) = pairs(dtype, &picks, exponent);
-            let expected = compare_bytes(dtype, &reference, &candidate).unwrap();
             let shift = shift * dtype.size();
-            let Some(found) = emulate(dtype, dtype, &reference, &candidate, shift) else { return Ok(()) };
-            same(&found, &expected, dtype)?;
+            for asked in [Asked::Whole, Asked::Part] {
+                let expected = compare_asked(dtype, &reference, &candidate, asked).unwrap();
+                let Some(found) = emulate(dtype, dtype, &reference, &candidate, shift, asked) else { return Ok(()) };
+                same(&found, &expected, dtype)?;
+            }
             // Against doubles, and against singles where they are no rounding.
             let mut values = Vec::new();
             codec::decode(dtype, &reference, &mut values).unwrap();
             let finer: Vec<f64> = values.iter().map(|v| if dtype.is_float() { v * 1.000_001 } else { *v }).collect();
             let words: Vec<u8> = finer.iter().flat_map(|v| v.to_le_bytes()).collect();
             let expected = compare_reference(dtype, &finer, &candidate).unwrap();
-            let found = emulate(DType::F64, dtype, &words, &candidate, shift).unwrap();
+            let found = emulate(DType::F64, dtype, &words, &candidate, shift, Asked::Whole).unwrap();
             same(&found, &expected, dtype)?;
             let single: Vec<f64> = finer.iter().map(|v| f64::from(*v as f32)).collect();
             let words: Vec<u8> = single.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
             let expected = compare_reference(dtype, &single, &candidate).unwrap();
-            let found = emulate(DType::F32, dtype, &words, &candidate, shift).unwrap();
+            let found = emulate(DType::F32, dtype, &words, &candidate, shift, Asked::Whole).unwrap();
             same(&found, &expected, dtype)?;
         }
     }
@@ -138,6 +140,7 @@ fn emulate(
     reference: &[u8],
     candidate: &[u8],
     shift: usize,
+    asked: Asked,
 ) -> Option<ErrorSummary> {
     let count = candidate.len() / dtype.size();
     let mut job = Job::default();
@@ -158,13 +161,13 @@ fn emulate(
     }
     let part = 2 * SCALE_WORDS + ERROR_WORDS;
     let results = job.words(&vec![0; BLOCKS * part]);
-    job.call(17, [vec![a, reference_code, b, code, count as u64, results]]);
+    job.call(17, [vec![a, reference_code, b, code, count as u64, results, u64::from(asked == Asked::Part)]]);
     let words = words_of(&job.run()?[2]);
     let (_, words) = words.split_at(BLOCKS * SCALE_WORDS);
     let (scales, errors) = words.split_at(BLOCKS * SCALE_WORDS);
     let scales: Vec<_> = scales.as_chunks().0.iter().map(|w| ScalePart::from_words(*w)).collect();
     let errors: Vec<_> = errors.as_chunks().0.iter().map(|w| ErrorPart::from_words(*w)).collect();
-    Some(partials::combine(count, &scales, &errors))
+    Some(partials::combine(count, asked, &scales, &errors))
 }
 
 /// Everything equal, root-mean-squares within the rounding of another order.
@@ -193,7 +196,7 @@ fn ties_go_to_the_first_element() {
             values[at] = 2.0;
             let mut candidate = vec![0; 1000 * size];
             codec::encode(dtype, &values, &mut candidate).unwrap();
-            let Some(found) = emulate(dtype, dtype, &reference, &candidate, 0) else { return };
+            let Some(found) = emulate(dtype, dtype, &reference, &candidate, 0, Asked::Whole) else { return };
             assert_eq!(found.worst, Some(at), "{dtype}");
         }
     }

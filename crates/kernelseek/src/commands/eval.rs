@@ -10,7 +10,7 @@ use kernelseek_core::verdict::Word;
 use kernelseek_evaluator::evaluate::{self, Evaluation};
 use kernelseek_evaluator::record;
 use kernelseek_evaluator::session::Session;
-use kernelseek_evaluator::settings::{Column, Mode, Settings, Tier};
+use kernelseek_evaluator::settings::{Column, Effort, Mode, Settings, Tier};
 use kernelseek_ledger::EvaluationLock;
 use kernelseek_supervisor::protocol::{AskKind, Reply};
 use kernelseek_supervisor::{Attempt, Campaign, Openness, Request, Site, SupervisorError, client, now_ms};
@@ -87,6 +87,7 @@ fn belongs(args: &Eval) -> Result<Option<Site>, CommandError> {
     let apart = args.no_campaign
         || args.last
         || args.no_sandbox
+        || args.untimed
         || !args.sanitize.is_empty()
         || args.selection.problem.is_some()
         || args.selection.set.is_some();
@@ -107,6 +108,10 @@ fn alone(args: &Eval, global: &Global, request: &Request, printer: &Printer) -> 
     settings.set.clone_from(&args.selection.set);
     settings.only.clone_from(&args.selection.scenario);
     settings.sanitize = args.sanitize.iter().map(|tool| tool.tool()).collect();
+    if args.untimed {
+        settings.effort = Effort::untimed();
+        settings.calibrate = false;
+    }
     if args.no_sandbox {
         settings.namespaces = false;
         settings.lockdown = false;

@@ -265,3 +265,82 @@ fn what_only_a_gpu_has_is_refused() {
         assert!(ran.stderr.contains("this problem's target is cpu"), "{}", ran.snapshot());
     }
 }
+
+/// A problem whose reference may be asked for a part: sums of rows, said to cost so much that it is.
+fn sampled_sums(c: &kernelseek_testkit::TestContext, reference: &str) {
+    let one = |name: &str, also: &str, wanted: &str, tweak: &str| {
+        format!(
+            "ks_status {name}(const rowsum_call *call{also}) {{\n    const float *x = call->x.data;\n    \
+             float *y = call->y.data;\n    const int64_t rows = call->x.shape[0], cols = call->x.shape[1];\n    \
+             for (int64_t r = 0; r < rows; r++) {{\n        {wanted}\n        double sum = 0;\n        \
+             for (int64_t c = 0; c < cols; c++)\n            sum += x[r * cols + c];\n        y[r] = (float)sum{tweak};\n    }}\n    \
+             return KS_OK;\n}}\n"
+        )
+    };
+    let include = "#include \"rowsum.h\"\n";
+    let whole = one("rowsum", "", "", "");
+    let part = one(reference, ", const ks_sample *s", "if (!ks_wanted(s, (uint64_t)r)) continue;", "");
+    c.write("reference.c", &format!("{include}{whole}{part}")).unwrap();
+    c.write("seed.c", &format!("{include}{whole}")).unwrap();
+    c.write("one_row_off.c", &format!("{include}{}", one("rowsum", "", "", " + (r == 3)"))).unwrap();
+    c.write(
+        "problem.toml",
+        "format = 1\nname = \"rowsum\"\nsummary = \"sums of rows\"\n\
+         [scenarios]\ndefault = \"all\"\nquick = [\"s0\"]\n[scenarios.files]\nall = \"all.jsonl\"\n\
+         some = { file = \"all.jsonl\", tag = \"some\" }\nnone = { file = \"all.jsonl\", tag = \"other\" }\n\
+         [fields]\nrows = { type = \"int\" }\n\
+         [[tensor]]\nname = \"x\"\nrole = \"varying\"\ndtype = \"f32\"\nshape = [\"rows\", 50]\n\
+         generator = { kind = \"normal\", mean = 0.0, std = 1.0 }\n\
+         [[tensor]]\nname = \"y\"\nrole = \"output\"\ndtype = \"f32\"\nshape = [\"rows\"]\n\
+         [cost]\nflops = \"1e12\"\nbytes = \"204.0 * double(rows)\"\n\
+         [reference]\nsource = \"reference.c\"\nsampled = true\n[seed]\nsource = \"seed.c\"\n",
+    )
+    .unwrap();
+    // The last has fewer rows than one is wanted of, at times: then all of it is asked for.
+    let lines = "{\"id\":\"s0\",\"rows\":400,\"tags\":[\"some\"]}\n{\"id\":\"s1\",\"rows\":77}\n{\"id\":\"s2\",\"rows\":5}\n";
+    c.write("all.jsonl", lines).unwrap();
+}
+
+#[test]
+fn a_reference_asked_for_a_part_still_finds_one_wrong_row() {
+    let c = context("rowscale");
+    sampled_sums(&c, "rowsum_sampled");
+    let honest = verdict(&c.run(&["eval", "seed.c", "--untimed", "--json"]).unwrap());
+    assert!(!honest.to_string().contains("correct."), "{honest:#}");
+    assert!(honest["notes"].to_string().contains("a secret part, down to a 16th"), "{honest:#}");
+    // Row 3 is in the sixteenth that is asked for once in a while; the seed's answer is always there.
+    let off = verdict(&c.run(&["eval", "one_row_off.c", "--untimed", "--json"]).unwrap());
+    assert_eq!(off["word"], "FAIL", "{off:#}");
+    for scenario in off["scenarios"].as_array().unwrap() {
+        let findings = scenario["findings"].to_string();
+        assert!(findings.contains("correct.reference") && findings.contains("y[3]"), "{scenario:#}");
+    }
+}
+
+#[test]
+fn a_reference_that_cannot_be_asked_for_a_part_is_named() {
+    let c = context("rowscale");
+    sampled_sums(&c, "another_name");
+    let ran = c.run(&["eval", "seed.c", "--untimed"]).unwrap();
+    assert_eq!(ran.code, 5, "{}", ran.snapshot());
+    assert!(
+        ran.stderr.contains("the library has no `NAME_sampled`, which `sampled = true` asks for"),
+        "{}",
+        ran.snapshot()
+    );
+}
+
+#[test]
+fn a_set_is_what_has_its_tag() {
+    let c = context("rowscale");
+    sampled_sums(&c, "rowsum_sampled");
+    let ids = |set: &str| {
+        let v = verdict(&c.run(&["eval", "seed.c", "--set", set, "--untimed", "--json"]).unwrap());
+        v["scenarios"].as_array().unwrap().iter().map(|s| s["id"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("some"), ["\"s0\""]);
+    assert_eq!(ids("all").len(), 3);
+    let none = c.run(&["eval", "seed.c", "--set", "none"]).unwrap();
+    assert_eq!(none.code, 3, "{}", none.snapshot());
+    assert!(none.stderr.contains("the scenario set `none` is empty"), "{}", none.snapshot());
+}

@@ -6,7 +6,7 @@ use crate::cuda::memory::{self, Address};
 use crate::cuda::module::Args;
 use crate::cuda::stream::Stream;
 use kernelseek_core::dtype::DType;
-use kernelseek_numerics::metrics::ErrorSummary;
+use kernelseek_numerics::metrics::{Asked, ErrorSummary};
 use kernelseek_numerics::partials::{self, ERROR_WORDS, ErrorPart, SCALE_WORDS, ScalePart};
 
 /// Two dense outputs.
@@ -22,10 +22,12 @@ pub struct Comparison {
     pub dtype: DType,
     /// Elements of each.
     pub count: usize,
+    /// How much of the answer the reference was asked for.
+    pub asked: Asked,
 }
 
 impl Helpers {
-    /// Compares outputs whole, as `metrics::compare_bytes` and `metrics::compare_reference` do. Root-mean-squares are
+    /// Compares outputs whole, as `metrics::compare_asked` and `metrics::compare_reference` do. Root-mean-squares are
     /// summed in another order than there, everything else is equal.
     ///
     /// # Errors
@@ -95,7 +97,8 @@ impl Helpers {
             .u64(pair.count as u64)
             .u64(if wide { again } else { scales })
             .u32(blocks)
-            .u64(errors);
+            .u64(errors)
+            .u32(u32::from(pair.asked == Asked::Part));
         self.kernels.error_partials.launch(blocks, THREADS, stream, args)
     }
 
@@ -139,5 +142,5 @@ fn summary(pair: &Comparison, words: &[u64], blocks: u32) -> ErrorSummary {
         .iter()
         .map(|words| ErrorPart::from_words(*words))
         .collect();
-    partials::combine(pair.count, &scales, &errors)
+    partials::combine(pair.count, pair.asked, &scales, &errors)
 }

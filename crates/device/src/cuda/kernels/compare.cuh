@@ -37,7 +37,8 @@ struct ks_errors {
     u64 unexpected, mismatched, matched, first, first_matched;
 };
 
-struct ks_edges { double large, small, per_unit; };
+// `part`: the reference answered a part; NaN is what it was not asked for.
+struct ks_edges { double large, small, per_unit; u32 part; };
 
 KS_FN ks_sum ks_sum_zero() { ks_sum s = {0, 0.0, KS_NONE, 0.0, 0.0}; return s; }
 KS_FN ks_errors ks_errors_zero() {
@@ -54,6 +55,7 @@ KS_FN void ks_sum_take(ks_sum &s, double error, double square, double magnitude,
 KS_FN void ks_errors_take(ks_errors &e, const ks_edges &g, double r, double c, u64 i) {
     double error = ks_abs(c - r);
     if (!ks_is_finite(error)) {
+        if (g.part && r != r) return;
         error = ks_double(0x7FF0000000000000ull);
         if (ks_is_finite(r)) {
             if (!ks_is_finite(c)) { e.unexpected++; e.first = ks_least(e.first, i); }

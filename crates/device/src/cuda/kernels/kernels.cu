@@ -231,11 +231,11 @@ KS_KERNEL ks_reference_scale_again(u64 reference, u32 dtype, u64 count, const ks
 
 // Second pass. `scales` partial results of the first one.
 KS_KERNEL ks_error_partials(u64 reference, u32 reference_dtype, u64 candidate, u32 dtype, u64 count,
-                            const ks_scale *scale, u32 scales, ks_errors *partial) {
+                            const ks_scale *scale, u32 scales, ks_errors *partial, u32 part) {
     __shared__ ks_errors of_warp[KS_THREADS / 32];
     ks_scale s = total_scale(scale, scales);
     double unit = ks_unit_of(s.max), rms = ks_root_mean(s.squares, s.finite, unit);
-    ks_edges edges = {0.1 * rms, 1e-3 * rms, 1.0 / unit};
+    ks_edges edges = {0.1 * rms, 1e-3 * rms, 1.0 / unit, part};
     ks_errors e = ks_errors_body(reference, reference_dtype, candidate, dtype, count, edges, thread_of_grid(), threads_of_grid());
     for (int d = 16; d > 0; d /= 2) ks_errors_merge(e, down(e, d));
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = e;
