@@ -1,6 +1,10 @@
-//! Converts the published attention scenario grid to scenario lines of `problems/attention_forward`.
+//! Converts the published attention scenario grid to scenario lines of `problems/cuda/attention_forward`.
 
 use serde_json::{Map, Value};
+
+/// Short scenarios that have every layout, dtype and mask among them.
+const SMOKE: [&str; 12] =
+    ["H074", "H094", "H122", "H167", "H168", "H171", "H175", "H177", "H178", "H179", "H181", "H182"];
 
 /// A grid that does not have the expected form.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +125,9 @@ fn tags(id: &str, s: &Value) -> Result<Value, GridError> {
     let mut tags = vec![Value::from(string(id, s, "group")?), Value::from(string(id, s, "phase")?)];
     if s.get("core26") == Some(&Value::Bool(true)) {
         tags.push("core26".into());
+    }
+    if SMOKE.contains(&id) {
+        tags.push("smoke".into());
     }
     Ok(Value::Array(tags))
 }

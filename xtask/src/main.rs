@@ -3,6 +3,7 @@
 //! `cargo xtask generate` writes, `cargo xtask generate --check` compares and fails on a difference.
 
 mod attention_grid;
+mod attention_table;
 mod first_minutes;
 mod gpu_archive;
 mod kernels;
@@ -53,7 +54,7 @@ enum Task {
     Tuner(tuner::Tuner),
     /// Pack the GPU tests for a machine without cargo: docs/guides/gpu-tests.md
     GpuArchive(gpu_archive::GpuArchive),
-    /// Convert a published attention grid to the scenario lines of problems/attention_forward
+    /// Convert a published attention grid to the scenario lines of problems/cuda/attention_forward
     AttentionGrid {
         /// The grid, JSON
         grid: PathBuf,
@@ -118,7 +119,7 @@ fn generate(check: bool) -> Result<(), String> {
 
 fn convert(grid: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(grid).map_err(|e| format!("{}: {e}", grid.display()))?;
-    let folder = root().join("problems/attention_forward");
+    let folder = root().join("problems/cuda/attention_forward");
     let lines = attention_grid::convert(&text).map_err(|e| e.to_string())?;
     write(&folder.join("hopper182.jsonl"), &lines)?;
     let expected = attention_grid::expected(&text).map_err(|e| e.to_string())?;

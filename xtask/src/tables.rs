@@ -3,6 +3,7 @@
 //! A record is `results/MODEL/selftest.json`, with the hostile candidates in `hostile.json` beside it; the table is
 //! `results/MODEL/README.md`, with what a profiler says to the ratios of the improved candidates (`confirm.json`), and the same between `<!-- table: MODEL -->` and `<!-- end -->` of any page in [`PAGES`].
 
+use crate::attention_table;
 use kernelseek_evaluator::selftest::{SelftestRecord, table};
 use serde_json::Value;
 use std::path::Path;
@@ -54,7 +55,18 @@ pub(crate) fn tables(root: &Path) -> Result<Vec<(String, String)>, String> {
         }
     }
     files.extend(pages);
+    files.extend(attention(root)?);
     Ok(files)
+}
+
+/// The page of the attention problem, with the table of the record.
+fn attention(root: &Path) -> Result<Option<(String, String)>, String> {
+    const PAGE: &str = "problems/cuda/attention_forward/README.md";
+    const RECORD: &str = "results/h200/attention_problem.json";
+    let Ok(record) = std::fs::read(root.join(RECORD)) else { return Ok(None) };
+    let record: Value = serde_json::from_slice(&record).map_err(|e| format!("{RECORD}: {e}"))?;
+    let text = std::fs::read_to_string(root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))?;
+    Ok(Some((PAGE.to_owned(), placed(&text, "attention", &attention_table::markdown(&record)))))
 }
 
 /// What a profiler says to the ratios of the improved candidates.

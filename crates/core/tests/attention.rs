@@ -2,29 +2,44 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use kernelseek_core::case::{AttributeValue, Case, Generator};
+use kernelseek_core::case::{AttributeValue, Case, Generator, Role};
 use kernelseek_core::dtype::DType;
 use kernelseek_core::held_out::draw;
 use kernelseek_core::problem::{Problem, parse_problem};
 use kernelseek_core::resolve::resolve;
-use kernelseek_core::scenario::{Scenario, parse_scenarios};
+use kernelseek_core::scenario::{Scenario, of_set, parse_scenarios};
 use kernelseek_core::value::Value;
 use std::path::PathBuf;
 
+/// Where the problem of a GPU is.
+const GPU: &str = "cuda/attention_forward/";
+
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../problems/attention_forward")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../problems")
 }
 
 fn read(name: &str) -> String {
     std::fs::read_to_string(folder().join(name)).unwrap()
 }
 
+fn problem_in(folder: &str) -> Problem {
+    let file = format!("{folder}problem.toml");
+    parse_problem(&file, &read(&file)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The problem of the CPU, which the grid is no part of.
+fn on_cpu() -> Problem {
+    problem_in("attention_forward/")
+}
+
+/// That of a GPU.
 fn problem() -> Problem {
-    parse_problem("problem.toml", &read("problem.toml")).unwrap_or_else(|e| panic!("{e}"))
+    problem_in(GPU)
 }
 
 fn grid(problem: &Problem) -> Vec<Scenario> {
-    parse_scenarios(problem, "hopper182.jsonl", &read("hopper182.jsonl")).unwrap_or_else(|e| panic!("{e}"))
+    let name = format!("{GPU}hopper182.jsonl");
+    parse_scenarios(problem, &name, &read(&name)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn attribute(case: &Case, name: &str) -> AttributeValue {
@@ -37,7 +52,8 @@ fn the_grid_resolves_and_its_cost_is_the_expected_one() {
     let scenarios = grid(&problem);
     assert_eq!(scenarios.len(), 182);
     assert_eq!(scenarios.iter().filter(|s| s.tags.iter().any(|t| t == "core26")).count(), 26);
-    let expected: serde_json::Value = serde_json::from_str(&read("hopper182.expected.json")).unwrap();
+    let expected: serde_json::Value =
+        serde_json::from_str(&read(&format!("{GPU}hopper182.expected.json"))).unwrap();
     for (scenario, expected) in scenarios.iter().zip(expected.as_array().unwrap()) {
         assert_eq!(scenario.id, expected["id"]);
         let case = resolve(&problem, scenario).unwrap_or_else(|e| panic!("{e}"));
@@ -161,9 +177,99 @@ fn layouts_become_the_tensors_they_promise() {
     assert_eq!(sink.tensor("sink").unwrap().generator, Some(Generator::Uniform { lo: 4.0, hi: 12.0 }));
 }
 
+/// A kernel that runs one is called as the other calls it, and their scenarios cost the same.
+#[test]
+fn both_targets_have_one_signature_and_one_cost() {
+    let (cpu, gpu) = (on_cpu(), problem());
+    let members = |problem: &Problem| -> Vec<(String, Role, String)> {
+        let tensors = problem.tensors.iter().map(|t| (t.name.clone(), t.role, t.shape.to_string()));
+        let scalars = problem
+            .attributes
+            .iter()
+            .map(|a| (a.name.clone(), Role::Constant, format!("{:?} {}", a.kind, a.value.text())));
+        tensors.chain(scalars).collect()
+    };
+    assert_eq!(members(&cpu), members(&gpu));
+    for scenario in &grid(&gpu) {
+        let (a, b) = (resolve(&cpu, scenario).unwrap(), resolve(&gpu, scenario).unwrap());
+        assert_eq!((a.flops, a.bytes), (b.flops, b.bytes), "{}", scenario.id);
+        assert_eq!(a.attributes, b.attributes, "{}", scenario.id);
+        for (x, y) in a.tensors.iter().zip(&b.tensors) {
+            assert_eq!((x.dtype, &x.shape, &x.stride, x.offset), (y.dtype, &y.shape, &y.stride, y.offset));
+            assert_eq!((&x.generator, &x.garbage), (&y.generator, &y.garbage), "{} {}", scenario.id, x.name);
+        }
+    }
+}
+
+#[test]
+fn sets_are_the_scenarios_with_their_tag() {
+    let problem = problem();
+    let set = |name: &str| {
+        let (_, file) = problem.scenarios.files.iter().find(|(n, _)| n == name).unwrap();
+        of_set(&problem, file, &file.path, &read(&format!("{GPU}{}", file.path))).unwrap()
+    };
+    assert_eq!((set("hopper182").len(), set("core26").len(), set("smoke").len()), (182, 26, 12));
+    // The quick scenarios are the smoke set: every layout, dtype and mask in a few milliseconds.
+    let mut quick: Vec<String> = problem.scenarios.quick.iter().map(|q| q.id.clone()).collect();
+    quick.sort();
+    assert_eq!(quick, set("smoke").iter().map(|s| s.id.clone()).collect::<Vec<_>>());
+    let smoke = set("smoke");
+    let all = |name: &str| smoke.iter().map(|s| s.values[name].clone()).collect::<Vec<_>>();
+    for layout in ["dense", "varlen", "kvcache", "paged"] {
+        assert!(all("layout").contains(&Value::String(layout.into())), "{layout}");
+    }
+    for dtype in ["bf16", "f16", "f8e4m3"] {
+        assert!(all("dtype").contains(&Value::String(dtype.into())), "{dtype}");
+    }
+    for given in ["leftpad", "window", "q_lens"] {
+        assert!(all(given).iter().any(|v| *v != Value::Null), "{given}");
+    }
+}
+
+/// A twin of the grid: every scenario once, in other lengths that no tile divides.
+#[test]
+fn a_twin_of_the_grid_keeps_its_features() {
+    let problem = problem();
+    let base = grid(&problem);
+    for seed in [1, 2] {
+        let twin = draw(&problem, &base, seed, 1.0).unwrap();
+        let origin = |s: &Scenario| s.note.clone().unwrap().split(' ').next_back().unwrap().to_owned();
+        let mut origins: Vec<String> = twin.iter().map(origin).collect();
+        origins.sort();
+        assert_eq!(origins, base.iter().map(|s| s.id.clone()).collect::<Vec<_>>());
+        for drawn in &twin {
+            let old = base.iter().find(|s| s.id == origin(drawn)).unwrap();
+            let int = |s: &Scenario, name: &str| s.values[name].as_int().unwrap();
+            assert!((int(drawn, "B") - int(old, "B")).abs() <= 1, "{}", drawn.id);
+            for name in ["Sq", "Skv"] {
+                let (new, was) = (int(drawn, name), int(old, name));
+                assert!(new % 2 == 1 && (new - was).abs() as f64 <= 0.1 * was as f64 + 1.5, "{new} of {was}");
+            }
+            if old.values["Sq"] == old.values["Skv"] {
+                assert_eq!(drawn.values["Sq"], drawn.values["Skv"]);
+            }
+            for name in ["q_lens", "kv_lens", "leftpad"] {
+                assert_eq!(
+                    drawn.values[name] == Value::Null,
+                    old.values[name] == Value::Null,
+                    "{}",
+                    drawn.id
+                );
+                if let Some(list) = drawn.values[name].as_int_list() {
+                    assert_eq!(list.len() as i64, int(drawn, "B"), "{} {name}", drawn.id);
+                }
+            }
+            if old.values["q_lens"] == old.values["kv_lens"] {
+                assert_eq!(drawn.values["q_lens"], drawn.values["kv_lens"], "{}", drawn.id);
+            }
+            assert!(resolve(&problem, drawn).unwrap().slot_bytes() < 6 << 30, "{}", drawn.id);
+        }
+    }
+}
+
 #[test]
 fn a_short_line_means_a_dense_f32_scenario() {
-    let problem = problem();
+    let problem = on_cpu();
     let line = r#"{"id":"dense_128","B":1,"Hq":4,"Hkv":2,"Sq":128,"Skv":128,"D":64,"causal":true}"#;
     let scenario = &parse_scenarios(&problem, "cpu.jsonl", line).unwrap()[0];
     let case = resolve(&problem, scenario).unwrap();
@@ -181,7 +287,7 @@ fn a_short_line_means_a_dense_f32_scenario() {
 
 #[test]
 fn held_out_lines_are_drawn_from_every_layout() {
-    let problem = problem();
+    let problem = on_cpu();
     let lines = [
         r#"{"id":"dense_128","B":1,"Hq":4,"Hkv":2,"Sq":128,"Skv":128,"D":64,"causal":true}"#,
         r#"{"id":"window","B":1,"Hq":2,"Hkv":2,"Sq":113,"Skv":203,"D":40,"causal":true,"window":[64,0]}"#,

@@ -26,9 +26,11 @@
 #define __forceinline__ inline
 #define __restrict__
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) alignas(n)
 #define __shared__ static
 
+using std::isfinite;
 using std::max;
 using std::min;
 

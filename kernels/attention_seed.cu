@@ -1,0 +1,1 @@
+../problems/cuda/attention_forward/seed.cu
