@@ -174,8 +174,8 @@ impl Effort {
             margin: 0.05,
             confidence: 0.99,
             request_budget: Duration::from_millis(40),
-            timed: Duration::from_secs(1),
-            timed_in_all: Duration::from_secs(80),
+            timed: Duration::from_millis(900),
+            timed_in_all: Duration::from_secs(60),
         };
         match tier {
             Tier::Quick => Self {
