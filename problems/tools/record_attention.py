@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes the record of the attention problem on a machine with a GPU: what its reference, its seed and its grid are worth.
 
-    python3 problems/tools/record_attention.py kernelseek OUT.json [--stages smoke,check,core26,hopper182,confirm,twins,bugs]
+    python3 problems/tools/record_attention.py kernelseek OUT.json [--stages check,smoke,core26,hopper182,confirm,bugs]
 
     smoke, core26, hopper182   the seed evaluated against itself (`eval --quick` of the smoke set; the others as they are)
     check                      `kernelseek check`: trivial answers, precision model, the seed's tie with itself
-    confirm, twins             `confirm_attention.py`: against float64, torch and the CPU's reference; two held-out twins of the grid
+    confirm                    `confirm_attention.py`: against float64, torch and the CPU's reference; on two held-out twins of the grid
     bugs                       `attention_bugs.py`
 
 Every stage replaces what OUT had of it, so that a record is made in several calls; each says which commit it is of. Ends with 1 if
@@ -25,7 +25,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROBLEM = "problems/cuda/attention_forward"
-STAGES = ["smoke", "check", "core26", "hopper182", "confirm", "twins", "bugs"]
+STAGES = ["check", "smoke", "core26", "hopper182", "confirm", "bugs"]
 TWINS = (7, 8)
 
 
@@ -70,27 +70,21 @@ def checked(tool):
             "scenarios": rows}
 
 
-def confirmed(tool, scratch, stages, more=()):
+def confirmed(tool, scratch):
+    twins = []
+    for seed in TWINS:
+        done, _ = run([*tool, "draw", PROBLEM, "--share", "1", "--seed", str(seed)])
+        (scratch / f"twin{seed}.jsonl").write_text(done.stdout)
+        twins += ["--twin", str(scratch / f"twin{seed}.jsonl")]
     out = scratch / "confirm.json"
     header = shlex.join([*tool, "header"])
-    command = ["python3", str(HERE / "confirm_attention.py"), "--header", header, "--out", str(out), "--stages", stages, *more]
+    command = ["python3", str(HERE / "confirm_attention.py"), "--header", header, "--out", str(out), *twins]
     done, wall = run(command)
     if not out.exists():
         raise SystemExit(done.stderr[-2000:])
-    record = json.loads(out.read_text())
-    shown = f"python3 problems/tools/confirm_attention.py --header 'kernelseek header' --stages {stages}"
-    return {**record, "command": shown, "wall_s": wall, "ok": done.returncode == 0}
-
-
-def twins(tool, scratch):
-    files = []
-    for seed in TWINS:
-        command = [*tool, "draw", PROBLEM, "--share", "1", "--seed", str(seed)]
-        done, _ = run(command)
-        files.append(scratch / f"twin{seed}.jsonl")
-        files[-1].write_text(done.stdout)
-    record = confirmed(tool, scratch, "twins", [w for f in files for w in ("--twin", str(f))])
-    return {"drawn": [f"kernelseek draw {PROBLEM} --share 1 --seed {seed}" for seed in TWINS], **record}
+    shown = ["python3 problems/tools/confirm_attention.py --header 'kernelseek header' --out OUT.json --twin twin7.jsonl --twin twin8.jsonl",
+             *(f"kernelseek draw {PROBLEM} --share 1 --seed {seed} > twin{seed}.jsonl" for seed in TWINS)]
+    return {**json.loads(out.read_text()), "command": shown, "wall_s": wall, "ok": done.returncode == 0}
 
 
 def planted(tool, scratch, more):
@@ -137,13 +131,12 @@ def main():
             "core26": lambda: evaluated(tool, ["--set", "core26"]),
             "hopper182": lambda: evaluated(tool, []),
             "check": lambda: checked(tool),
-            "confirm": lambda: confirmed(tool, scratch, "semantics,cpu64,f64,seed"),
-            "twins": lambda: twins(tool, scratch),
+            "confirm": lambda: confirmed(tool, scratch),
             "bugs": lambda: planted(tool, scratch, shlex.split(arguments.bugs)),
         }
         for stage in arguments.stages.split(","):
             made = make[stage]()
-            record[stage] = {"commit": commit, "date": datetime.datetime.now().isoformat(timespec="seconds"), **made}
+            record[stage] = {**made, "commit": commit, "date": datetime.datetime.now().isoformat(timespec="seconds")}
             if not fine(stage, made):
                 wrong.append(stage)
             arguments.out.write_text(compact(record))

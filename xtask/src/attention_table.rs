@@ -11,7 +11,7 @@ pub(crate) fn markdown(record: &Value) -> String {
     planted(record, &mut rows);
     let mut out = "| what | seen |\n|---|---|\n".to_owned();
     rows.iter().for_each(|(what, seen)| out.push_str(&format!("| {what} | {seen} |\n")));
-    let commits = ["confirm", "twins", "check", "hopper182", "bugs"].map(|s| record[s]["commit"].as_str());
+    let commits = ["confirm", "check", "hopper182", "bugs"].map(|s| record[s]["commit"].as_str());
     let mut commits: Vec<&str> = commits.into_iter().flatten().collect();
     commits.sort_unstable();
     commits.dedup();
@@ -77,7 +77,7 @@ fn confirmed(record: &Value, rows: &mut Vec<(String, String)>) {
             rows.push((what.to_owned(), holding(of)));
         }
     }
-    let twins = list(&record["twins"]["twins"]);
+    let twins = list(&all["twins"]);
     let mut files: Vec<&str> = twins.iter().filter_map(|t| t["file"].as_str()).collect();
     files.dedup();
     let each: Vec<String> = files
@@ -147,8 +147,8 @@ mod tests {
         };
         let record = json!({
             "gpu": "NVIDIA H200", "driver": "1.2",
-            "confirm": {"commit": "abc", "scenarios": [scenario(&[], true), scenario(&["x"], false)], "cpu64": [{"wrong": []}]},
-            "twins": {"commit": "abc", "twins": [{"file": "a", "wrong": []}, {"file": "b", "wrong": ["x"]}]},
+            "confirm": {"commit": "abc", "scenarios": [scenario(&[], true), scenario(&["x"], false)], "cpu64": [{"wrong": []}],
+                        "twins": [{"file": "a", "wrong": []}, {"file": "b", "wrong": ["x"]}]},
             "check": {"commit": "def", "seed_to_itself": 1.00004, "scenarios": [["H1", 0.1, 0.2, [], 0.0, []], ["H2", 0.1, 0.2, ["zeros"], 0.0, []]]},
             "core26": {"seconds": 31.26, "word": "PASS", "geomean": {"point": 1.0, "lo": 0.9991, "hi": 1.0012}},
             "bugs": {"bugs": [{"ok": true, "honest": false}, {"ok": false, "honest": false}, {"ok": true, "honest": true}]},
