@@ -190,6 +190,7 @@ pub fn evaluate(
         ahead: std::collections::VecDeque::new(),
         leaving: None,
         places: None,
+        futile: 0,
     };
     let mut states = measure_all(&mut measurer, cases, Some(&calibration), sink)?;
     verdict.findings.extend(session.gpu_hold().and_then(GpuHold::foreign));
@@ -510,6 +511,7 @@ pub(crate) fn calibrate(
         ahead: std::collections::VecDeque::new(),
         leaving: None,
         places: None,
+        futile: 0,
     };
     let states = measure_all(&mut measurer, cases, None, sink)?;
     // A seed that does not pass its own checks can be nobody's partner.

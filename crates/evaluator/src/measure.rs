@@ -67,6 +67,8 @@ pub struct Measurer<'a> {
     pub(crate) leaving: Option<Sides>,
     /// Where the two sides have their arenas on a GPU.
     pub(crate) places: Option<Places>,
+    /// Times that a yardstick was widened and the candidate was off all the same.
+    pub(crate) futile: usize,
 }
 
 impl Measurer<'_> {

@@ -19,6 +19,9 @@ use kernelseek_numerics::content::{Content, Distribution};
 const NEAR_MISS: f64 = 1000.0;
 /// Contents that widen a yardstick.
 const WIDER: usize = 32;
+/// Widenings in vain after which no other is made: a candidate that was off after each of them is wrong, and over a large grid
+/// they take longer than everything else.
+const FUTILE: usize = 4;
 
 impl Measurer<'_> {
     /// Compares the candidate's outputs on one content with the reference's. A near miss widens the yardstick first:
@@ -46,8 +49,10 @@ impl Measurer<'_> {
             compare::extend_yardstick(state, expected, &model, None, distribution);
             worst = compare::worst_ratio(state, expected, ours, distribution);
         }
-        if worst > 1.0 && worst <= NEAR_MISS && state.widened.insert(distribution) {
+        let near = worst > 1.0 && worst <= NEAR_MISS;
+        if near && self.futile < FUTILE && state.widened.insert(distribution) {
             self.widen(state, distribution)?;
+            self.futile += usize::from(compare::fails(state, expected, ours, distribution));
         }
         compare::against_reference(state, expected, ours, distribution, &staged.drawn);
         Ok(())
