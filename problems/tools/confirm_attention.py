@@ -13,8 +13,9 @@ the derivation of the bound), and judges:
     twins      f64 and seed on the scenarios of each --twin FILE
     semantics  small cases with an expectation of their own (`attention/semantics.py`), reference and seed
 
-OUT is written as it grows and keeps what other calls put there for stages that this one does not run. Ends with 1 if
-anything misses. Needs torch and a compiler; with `--device cpu --reference FILE.c --seed FILE.c --divide 16` no GPU.
+OUT is written as it grows and keeps what other calls put there for stages that this one does not run. Ends with 1 if anything
+misses. Needs torch and compilers; a side may be given as a built .so. No GPU is needed with `--device cpu --reference FILE.c
+--seed FILE.c --divide 16`.
 """
 
 import argparse

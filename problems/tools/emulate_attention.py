@@ -6,6 +6,9 @@
 Every layout, dtype, mask and row of the semantics on shapes of a few dozen rows: `reference.cu` and `seed.cu` run thread by
 thread (`emulate/`), `problems/attention_forward/reference.c` in double precision. Storage that a call may not use is garbage:
 another answer with other garbage is a fault. Says nothing about time and little about races.
+
+With `--bugs` the seed's planted bugs (`attention_bugs.py`) are run instead: each must be off in some case, and only in cases that have
+its feature. Edits that round weights are left out, since no rounding is granted here.
 """
 
 import argparse
@@ -18,7 +21,8 @@ import tempfile
 
 import numpy
 
-from emulate import HERE, PROBLEMS, Tensor, build, call_type, cxx, rewriter
+from attention_bugs import BUGS, planted
+from emulate import PROBLEMS, Tensor, build, call_type, rewriter
 
 F32, F16, BF16, E4M3, I32 = 2, 3, 4, 5, 8
 NAMES = {"f16": F16, "bf16": BF16, "f8e4m3": E4M3}
@@ -61,6 +65,8 @@ CASES = {
     "page of one": dict(B=2, Hq=2, Hkv=2, Sq=3, Skv=40, D=16, layout="paged", page=1, kv_lens=[40, 11], causal=1),
     "page of seven, fp8": dict(B=2, Hq=2, Hkv=2, Sq=3, Skv=40, D=16, layout="paged", page=7, kv_lens=[40, 11], dtype="f8e4m3", causal=1),
     "paged, left pad, sink, window": dict(B=2, Hq=4, Hkv=1, Sq=9, Skv=90, D=16, layout="paged", page=16, kv_lens=[90, 70], leftpad=[3, 30], sink=(-1, 3), causal=1, window=(25, 0)),
+    "views of one tensor": dict(B=2, Hq=2, Hkv=2, Sq=21, D=16, packed=True),
+    "group of three, many keys": dict(B=1, Hq=6, Hkv=2, Sq=3, Skv=70, D=16, layout="kvcache", kv_lens=[61], causal=1),
     "many rows": dict(B=1, Hq=48, Hkv=1, Sq=1, Skv=100, D=16, layout="kvcache"),
 }
 
@@ -91,7 +97,7 @@ def values_of(kind, bits):
 
 class Array:
     def __init__(self, kind, bits):
-        self.kind, self.bits = kind, numpy.ascontiguousarray(bits)
+        self.kind, self.bits = kind, bits if bits.strides[-1] == bits.itemsize else numpy.ascontiguousarray(bits)
 
     def tensor(self):
         t = Tensor(self.bits.ctypes.data, self.kind, self.bits.ndim)
@@ -101,7 +107,7 @@ class Array:
 
 
 def inputs_of(random, garbage, B=None, Hq=1, Hkv=1, Sq=None, Skv=None, D=8, Dv=None, dtype="bf16", layout="dense", page=None,
-              q_lens=None, kv_lens=None, leftpad=None, causal=0, window=(-1, -1), softcap=0.0, scale=None, sink=None):
+              q_lens=None, kv_lens=None, leftpad=None, causal=0, window=(-1, -1), softcap=0.0, scale=None, sink=None, packed=False):
     """Tensors and attributes of one case. `garbage` fills what no call may look at."""
     kind, Dv = NAMES[dtype], Dv or D
     draw = lambda *shape: bits_of(kind, random.normal(0, 1, shape))
@@ -119,6 +125,8 @@ def inputs_of(random, garbage, B=None, Hq=1, Hkv=1, Sq=None, Skv=None, D=8, Dv=N
     else:
         Skv = Skv or Sq
         q, k, v = draw(B, Sq, Hq, D), draw(B, Skv, Hkv, D), draw(B, Skv, Hkv, Dv)
+        if packed:
+            q, k, v = numpy.moveaxis(draw(B, Sq, 3, Hq, D), 2, 0)
         ends, pads = kv_lens or [Skv] * B, leftpad or [0] * B
         for b in range(B):
             for keys in (k, v):
@@ -189,10 +197,44 @@ def off(got, expected, out_kind):
     return None
 
 
+def scenario_of(case):
+    """A case as a line of the grid says it."""
+    lens = case.get("q_lens")
+    s = {"B": len(lens or [0]), "Skv": case.get("Sq"), "dtype": "bf16", "D": 8, "softmax_scale": case.get("scale"),
+         "page_size": case.get("page"), "packed_qkv": case.get("packed"), **case}
+    return {k: v for k, v in s.items() if v is not None}
+
+
+def hunt(folder, header, scratch, program, exact, names):
+    """Plants each bug and says where it shows; the faults of the hunt."""
+    faults = []
+    expected = {}
+    for name, case in CASES.items():
+        clean, *rest = inputs_of(numpy.random.default_rng(3), 0.0, **case)
+        expected[name] = answer(exact, "attention_forward", clean, *rest)
+    for bug in (b for b in BUGS if b.emulated and not b.honest and "weights" not in b.name and (not names or b.name in names)):
+        source = scratch / f"{bug.name}.cu"
+        source.write_text(planted(bug, (folder / "seed.cu").read_text()))
+        library = build(source, header, scratch, program)
+        failing = []
+        for name, case in CASES.items():
+            garbage = 448.0 if case.get("dtype") == "f8e4m3" else 3e4
+            spoilt, *rest = inputs_of(numpy.random.default_rng(3), garbage, **case)
+            if off(answer(library, "attention_forward", spoilt, *rest), expected[name], rest[2]):
+                failing.append(name)
+        elsewhere = [name for name in failing if not bug.touches(scenario_of(CASES[name]))]
+        if not failing or elsewhere:
+            faults.append(bug.name)
+        print(f"{'BAD' if not failing or elsewhere else 'ok '} {bug.name}: {len(failing)} cases" +
+              (f", elsewhere: {elsewhere}" if elsewhere else ""), flush=True)
+    return faults
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--header", default="kernelseek header", help="command that prints a problem's header")
-    parser.add_argument("case", nargs="*", help="cases [default: all]")
+    parser.add_argument("--bugs", action="store_true", help="plant bugs in the seed and see them found")
+    parser.add_argument("case", nargs="*", help="cases, or bugs [default: all]")
     arguments = parser.parse_args()
     folder, cpu = PROBLEMS / "attention_forward", PROBLEMS.parent / "attention_forward"
     with tempfile.TemporaryDirectory() as scratch:
@@ -205,6 +247,8 @@ def main():
         library = scratch / "cpu.so"
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{scratch}", str(cpu / "reference.c"), "-o", str(library), "-lm"], check=True)
         exact = ctypes.CDLL(str(library))
+        if arguments.bugs:
+            return 1 if hunt(folder, header, scratch, program, exact, arguments.case) else 0
         for name in arguments.case or CASES:
             clean, *rest = inputs_of(numpy.random.default_rng(3), 0.0, **CASES[name])
             expected = answer(exact, "attention_forward", clean, *rest)

@@ -87,8 +87,9 @@ def confirmed(tool, scratch):
     return {**json.loads(out.read_text()), "command": shown, "wall_s": wall, "ok": done.returncode == 0}
 
 
-def planted(tool, scratch, more):
-    out = scratch / "bugs.json"
+def planted(tool, kept, more):
+    # Beside the record: what was found stays if this is interrupted, and is gone on from.
+    out = kept
     command = ["python3", str(HERE / "attention_bugs.py"), *tool, str(out), *more]
     done, wall = run(command)
     sys.stdout.write(done.stdout)
@@ -132,7 +133,7 @@ def main():
             "hopper182": lambda: evaluated(tool, []),
             "check": lambda: checked(tool),
             "confirm": lambda: confirmed(tool, scratch),
-            "bugs": lambda: planted(tool, scratch, shlex.split(arguments.bugs)),
+            "bugs": lambda: planted(tool, arguments.out.resolve().with_suffix(".bugs.json"), shlex.split(arguments.bugs)),
         }
         for stage in arguments.stages.split(","):
             made = make[stage]()
@@ -144,6 +145,15 @@ def main():
     return 1 if wrong else 0
 
 
+def short(value):
+    """Five digits say all that was measured."""
+    if isinstance(value, dict):
+        return {k: short(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [short(v) for v in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def compact(record):
     """JSON with one row of a list a line."""
     def write(value, depth):
@@ -153,7 +163,7 @@ def compact(record):
         if isinstance(value, list) and value and depth < 3 and isinstance(value[0], (dict, list)):
             return "[\n" + ",\n".join(json.dumps(row) for row in value) + "\n]"
         return json.dumps(value)
-    return write(record, 0) + "\n"
+    return write(short(record), 0) + "\n"
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 import concurrent.futures
 import time
 
+import torch
+
 from .exact import blocks, half_ulp
 from .inputs import Inputs, Outputs
 from .judge import Bounded, Shape
 from .scenario import Scenario, divided
-
-import torch
 
 # Multiply-adds of one scenario beyond which only some key heads are taken, which are independent of each other; where one alone
 # takes more, lengths are halved on. A core does some 5e7 a second.
