@@ -467,7 +467,7 @@ fn throughput_at_256_megabytes() {
         memory::copy(b.address(), a.address(), bytes, &gpu.stream).unwrap();
         let pair = |reference_dtype, count| {
             let (reference, candidate) = (a.address(), b.address());
-            [Comparison { reference, reference_dtype, candidate, dtype, count }]
+            [Comparison { reference, reference_dtype, candidate, dtype, count, asked: Asked::Whole }]
         };
         let count = bytes / dtype.size();
         let time = gpu.seconds(|| drop(gpu.helpers.compare(&pair(dtype, count), &gpu.stream).unwrap()));
