@@ -239,7 +239,7 @@ fn parts_note(states: &[ScenarioState]) -> Option<String> {
     let asked: Vec<u32> = states.iter().filter_map(sample).map(|s| s.one_in).collect();
     let (most, scenarios) = (asked.iter().max()?, counted(asked.len(), "scenario"));
     Some(format!(
-        "in {scenarios} the reference answered a secret part, down to a {most}th; the seed's answers are compared whole"
+        "in {scenarios} the reference answered a secret part, one unit of its work in up to {most}; the seed's answers are compared whole"
     ))
 }
 

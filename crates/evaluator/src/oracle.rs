@@ -305,10 +305,16 @@ impl Oracle {
 }
 
 /// Of how many units of the reference's work one is asked for; 1 is all of them. What is cheap is asked for whole, as are
-/// problems that do not say what a call costs, and outputs without a NaN to mark what was left out.
+/// problems that do not say what a call costs, and outputs in which nothing can mark what was left out: no floats, or storage that
+/// holds an input too.
 #[must_use]
 fn one_in(case: &Case) -> u32 {
-    let marked = |t: &TensorCase| !t.role.is_output() || !t.is_present() || t.dtype.is_float();
+    let kinds = StorageKinds::of(case);
+    let marked = |t: &TensorCase| {
+        !t.role.is_output()
+            || !t.is_present()
+            || t.dtype.is_float() && t.storage.is_some_and(|storage| kinds.only_written(case, storage))
+    };
     let flops = case.flops.filter(|_| case.tensors.iter().all(marked)).unwrap_or(0.0);
     ((flops / WHOLE) as u32).clamp(1, FEWEST)
 }
@@ -385,5 +391,75 @@ fn write_outputs(file: &Path, outputs: &Outputs) {
     let temporary = file.with_extension(format!("tmp{}", std::process::id()));
     if std::fs::create_dir_all(folder).is_ok() && std::fs::write(&temporary, bytes).is_ok() {
         let _ = std::fs::rename(&temporary, file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernelseek_core::case::{Role, Storage};
+    use kernelseek_core::dtype::DType;
+
+    fn case(flops: Option<f64>, outputs: &[(Role, DType)]) -> Case {
+        let tensor = |(index, &(role, dtype)): (usize, &(Role, DType))| TensorCase {
+            name: format!("y{index}"),
+            role,
+            dtype,
+            shape: vec![4],
+            stride: vec![1],
+            offset: 0,
+            storage: Some(index),
+            generator: None,
+            stress: vec![],
+            extreme: 1.0,
+            garbage: None,
+        };
+        let storage = |(index, &(_, dtype)): (usize, &(Role, DType))| Storage {
+            name: format!("y{index}"),
+            dtype,
+            elements: 4,
+            misalign: 0,
+        };
+        Case {
+            id: "s".into(),
+            tags: vec![],
+            tensors: outputs.iter().enumerate().map(tensor).collect(),
+            storages: outputs.iter().enumerate().map(storage).collect(),
+            attributes: vec![],
+            flops,
+            bytes: None,
+            tolerance: vec![],
+        }
+    }
+
+    #[test]
+    fn a_part_is_asked_for_where_the_whole_is_dear_and_what_is_missing_can_be_marked() {
+        let float = (Role::Output, DType::Bf16);
+        for (flops, outputs, expected) in [
+            (None, vec![float], 1),
+            (Some(1e9), vec![float], 1),
+            (Some(3.9e10), vec![float], 1),
+            (Some(4e10), vec![float], 2),
+            (Some(1e15), vec![float], 16),
+            (Some(f64::INFINITY), vec![float, (Role::Output, DType::F8E4m3)], 16),
+            (Some(1e15), vec![float, (Role::Output, DType::I32)], 1),
+            (Some(1e15), vec![float, (Role::Inout, DType::F32)], 1),
+            (Some(1e15), vec![float, (Role::Varying, DType::I32)], 16),
+        ] {
+            assert_eq!(one_in(&case(flops, &outputs)), expected, "{flops:?} {outputs:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_nothing_is_none() {
+        let case = case(Some(1e15), &[(Role::Output, DType::F32)]);
+        let answer = |values: [f32; 4]| Outputs {
+            tensors: vec![values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>().into()],
+            sample: Some(Sample { key: 1, one_in: 16 }),
+        };
+        let open = f32::from_bits(u32::MAX);
+        assert!(!has_answers(&case, &answer([open; 4])));
+        assert!(has_answers(&case, &answer([open, open, f32::NEG_INFINITY, open])));
+        assert!(has_answers(&case, &answer([open, 0.0, open, open])));
     }
 }

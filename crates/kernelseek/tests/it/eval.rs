@@ -307,7 +307,10 @@ fn a_reference_asked_for_a_part_still_finds_one_wrong_row() {
     sampled_sums(&c, "rowsum_sampled");
     let honest = verdict(&c.run(&["eval", "seed.c", "--untimed", "--json"]).unwrap());
     assert!(!honest.to_string().contains("correct."), "{honest:#}");
-    assert!(honest["notes"].to_string().contains("a secret part, down to a 16th"), "{honest:#}");
+    assert!(
+        honest["notes"].to_string().contains("a secret part, one unit of its work in up to 16"),
+        "{honest:#}"
+    );
     // Row 3 is in the sixteenth that is asked for once in a while; the seed's answer is always there.
     let off = verdict(&c.run(&["eval", "one_row_off.c", "--untimed", "--json"]).unwrap());
     assert_eq!(off["word"], "FAIL", "{off:#}");
