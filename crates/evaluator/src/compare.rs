@@ -9,6 +9,7 @@ use kernelseek_core::finding::{Finding, Severity};
 use kernelseek_numerics::content::Distribution;
 use kernelseek_numerics::judge::{self, Outcome, Rule, Yardstick};
 use kernelseek_numerics::metrics::ErrorSummary;
+use std::collections::HashSet;
 
 /// Whether two honest implementations could differ this much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,15 +47,30 @@ fn judge_tensor(
 
 /// Whether an output holds fewer than [`judge::CLASS_MINIMUM`] different elements of `size` bytes.
 fn repeats(output: &Data, size: usize) -> bool {
-    // Most outputs show many at once, and those on a GPU are large.
+    // Most outputs show many at once, and those on a GPU are large: a piece at a time. A part of an answer begins with what was
+    // not asked for, over and over.
     const FIRST: usize = 64 << 10;
-    let few = |bytes: &[u8]| {
-        let mut seen = std::collections::HashSet::new();
-        bytes.chunks_exact(size.max(1)).all(|element| {
-            seen.contains(element) || seen.insert(element) && seen.len() < judge::CLASS_MINIMUM
-        })
-    };
-    few(&output.head(FIRST)) && few(&output.bytes())
+    const PIECE: usize = 1 << 20;
+    let size = size.max(1);
+    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    let (mut from, mut length) = (0, FIRST);
+    while from < output.len() {
+        let bytes = output.piece(from, length / size * size);
+        let mut last: &[u8] = &[];
+        for element in
+            bytes.chunks_exact(size).filter(|element| std::mem::replace(&mut last, *element) != *element)
+        {
+            if !seen.contains(element) {
+                seen.insert(element.to_vec());
+                if seen.len() >= judge::CLASS_MINIMUM {
+                    return false;
+                }
+            }
+        }
+        from += bytes.len().max(1);
+        length = PIECE;
+    }
+    true
 }
 
 /// Takes the seed's error on one content, and the precision model's if there is one, into the yardstick of the
@@ -320,7 +336,7 @@ mod tests {
             assert_eq!(repeats(&of(count, different), 4), expected, "{count} {different}");
         }
         // Only the end differs.
-        let mut late: Vec<u8> = vec![0; 256 << 10];
+        let mut late: Vec<u8> = vec![0; 3 << 20];
         late.extend((0..100).flat_map(|i| (i as f32).to_le_bytes()));
         assert!(!repeats(&late.into(), 4));
     }

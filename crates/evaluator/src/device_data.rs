@@ -97,12 +97,13 @@ impl DeviceData {
         self.guarded(bytes.len(), |at| memory::upload(at, bytes, self.gpu.stream()))
     }
 
-    /// The first `count` bytes in this machine's memory.
+    /// `count` bytes from `from` on, or as many as there are, in this machine's memory.
     #[must_use]
-    pub fn download(&self, count: usize) -> Vec<u8> {
-        let mut bytes = vec![0; count.min(self.bytes)];
+    pub fn download(&self, from: usize, count: usize) -> Vec<u8> {
+        let from = from.min(self.bytes);
+        let mut bytes = vec![0; count.min(self.bytes - from)];
         if let Some(address) = self.address() {
-            let outcome = memory::download(&mut bytes, address, self.gpu.stream());
+            let outcome = memory::download(&mut bytes, address + from as u64, self.gpu.stream());
             self.gpu.guard(outcome, ());
         }
         bytes

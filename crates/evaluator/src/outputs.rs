@@ -65,15 +65,22 @@ impl Data {
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Host(bytes) => Cow::Borrowed(bytes),
-            Self::Device(data) => Cow::Owned(data.download(data.len())),
+            Self::Device(data) => Cow::Owned(data.download(0, data.len())),
         }
     }
     /// The first `most` bytes in this machine's memory.
     #[must_use]
     pub fn head(&self, most: usize) -> Cow<'_, [u8]> {
+        self.piece(0, most)
+    }
+    /// At most `most` bytes from `from` on, in this machine's memory.
+    #[must_use]
+    pub fn piece(&self, from: usize, most: usize) -> Cow<'_, [u8]> {
+        let from = from.min(self.len());
+        let most = most.min(self.len() - from);
         match self {
-            Self::Host(bytes) => Cow::Borrowed(&bytes[..most.min(bytes.len())]),
-            Self::Device(data) => Cow::Owned(data.download(most.min(data.len()))),
+            Self::Host(bytes) => Cow::Borrowed(&bytes[from..from + most]),
+            Self::Device(data) => Cow::Owned(data.download(from, most)),
         }
     }
     /// Errors of `candidate` against `reference`.
@@ -132,7 +139,7 @@ impl Data {
         const LOOK: usize = 4096;
         match self {
             Self::Host(bytes) => telling(bytes, element),
-            Self::Device(data) => telling(&data.download(data.len().min(LOOK)), element),
+            Self::Device(data) => telling(&data.download(0, data.len().min(LOOK)), element),
         }
     }
     /// Whether every byte is 0.
@@ -324,6 +331,10 @@ mod tests {
     #[test]
     fn data_can_be_spoilt_on_purpose() {
         let data = Data::Host(vec![1, 2, 3, 4, 5]);
+        assert_eq!(
+            (&*data.piece(1, 2), &*data.piece(4, 9), &*data.piece(9, 1)),
+            (&[2, 3][..], &[5][..], &[][..])
+        );
         assert_eq!(data.zeroed(3), Data::Host(vec![1, 2, 3, 0, 0]));
         assert!(data.zeroed(0).is_zero() && !data.is_zero());
         assert_eq!(data.tiled(&[7, 8]), Data::Host(vec![7, 8, 7, 8, 7]));
