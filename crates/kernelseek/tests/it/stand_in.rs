@@ -2,6 +2,8 @@
 //! runs kernels on the CPU. Times mean nothing here, so no test looks at one; a verdict of PASS and one that is only not
 //! proven in time are the same to it.
 
+mod attention;
+
 use crate::context;
 use kernelseek_testkit::stand_in::StandIn;
 use kernelseek_testkit::{Ran, TestContext};
