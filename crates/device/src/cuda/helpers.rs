@@ -549,7 +549,7 @@ mod tests {
         ("ks_mismatches", &[8, 4, 8, 4, 8, 8]),
         ("ks_reference_scale", &[8, 4, 8, 8]),
         ("ks_reference_scale_again", &[8, 4, 8, 8, 8]),
-        ("ks_error_partials", &[8, 4, 8, 4, 8, 8, 4, 8]),
+        ("ks_error_partials", &[8, 4, 8, 4, 8, 8, 4, 8, 4]),
         ("ks_sweep_write", &[8, 8, 8]),
         ("ks_sweep_read", &[8, 8, 4, 8, 8]),
         ("ks_stamp", &[8, 8]),
