@@ -225,21 +225,6 @@ impl Oracle {
         model: bool,
         sample: Option<Sample>,
     ) -> Result<Outputs, OracleError> {
-        let outputs = self.ask(case, staged, model, sample)?;
-        if sample.is_some() && !has_answers(case, &outputs) {
-            // Fewer units of work than one is wanted of.
-            return self.ask(case, staged, model, None);
-        }
-        Ok(outputs)
-    }
-
-    fn ask(
-        &mut self,
-        case: &Case,
-        staged: &Staged,
-        model: bool,
-        sample: Option<Sample>,
-    ) -> Result<Outputs, OracleError> {
         let failed = |source| OracleError::Reference { scenario: case.id.clone(), source };
         let mut worker = match self.worker.take() {
             Some((worker, mapped)) if mapped == case.id => worker,
@@ -279,6 +264,10 @@ impl Oracle {
         self.worker = Some((worker, case.id.clone()));
         outputs.sample = sample;
         match answer.statuses.first() {
+            // Fewer units of work than one is wanted of.
+            Some(Status::Ok) if sample.is_some() && !has_answers(case, &outputs) => {
+                self.compute(case, staged, model, None)
+            }
             Some(Status::Ok) => Ok(outputs),
             other => Err(OracleError::Status {
                 scenario: case.id.clone(),
