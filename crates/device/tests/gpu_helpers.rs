@@ -97,7 +97,7 @@ fn fills_are_the_twins() {
         for (number, shape) in shapes.into_iter().enumerate() {
             for (k, distribution) in DISTRIBUTIONS.into_iter().enumerate() {
                 let seed = (number * 31 + k) as u64;
-                let generator = if seed.is_multiple_of(2) { normal() } else { uniform() };
+                let generator = [normal(), uniform(), with_outliers()][(seed % 3) as usize].clone();
                 let mut layouts = vec![3, 1, 2, 4, 5];
                 layouts.truncate(if shape.iter().product::<i64>() > 100_000 { 2 } else { 5 });
                 for layout in layouts {

@@ -306,7 +306,7 @@ pub struct GeneratorRule {
 #[expect(missing_docs, reason = "the fields are those of `case::Generator`")]
 pub enum GeneratorKind {
     /// `normal`.
-    Normal { mean: Expression, std: Expression },
+    Normal { mean: Expression, std: Expression, outliers: Option<Expression> },
     /// `uniform`.
     Uniform { lo: Expression, hi: Expression },
     /// `integers`.

@@ -114,8 +114,8 @@ fn check_dtype(dtype: &Expression, declared: &Declared<'_>, errors: &mut Collect
 
 fn parameters(kind: &GeneratorKind) -> Vec<&Expression> {
     match kind {
-        GeneratorKind::Normal { mean: a, std: b }
-        | GeneratorKind::Uniform { lo: a, hi: b }
+        GeneratorKind::Normal { mean, std, outliers } => [mean, std].into_iter().chain(outliers).collect(),
+        GeneratorKind::Uniform { lo: a, hi: b }
         | GeneratorKind::Integers { lo: a, hi: b }
         | GeneratorKind::PageTable { pool: a, used: b }
         | GeneratorKind::Quantised { std: a, fraction: b, .. } => vec![a, b],

@@ -238,7 +238,7 @@ fn stress(item: &Item<'_>, role: Option<Role>, errors: &mut Collector) -> Option
 }
 
 const GENERATORS: [(&str, &[&str]); 11] = [
-    ("normal", &["mean", "std"]),
+    ("normal", &["mean", "std", "outliers"]),
     ("uniform", &["lo", "hi"]),
     ("integers", &["lo", "hi"]),
     ("lengths", &["lo", "hi", "total"]),
@@ -269,7 +269,8 @@ fn generator(item: &Item<'_>, errors: &mut Collector) -> Option<GeneratorRule> {
     let kind = match kind {
         "normal" => {
             let (mean, std) = (get("mean"), get("std"));
-            GeneratorKind::Normal { mean: mean?, std: std? }
+            let outliers = table.optional_expression("outliers", errors);
+            GeneratorKind::Normal { mean: mean?, std: std?, outliers: outliers? }
         }
         "uniform" => {
             let (lo, hi) = (get("lo"), get("hi"));

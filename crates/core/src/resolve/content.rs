@@ -152,11 +152,15 @@ fn generator(
     let check = Check { resolver, rule, tensor };
     let elements = tensor.len();
     Ok(match &rule.kind {
-        GeneratorKind::Normal { mean, std } => {
+        GeneratorKind::Normal { mean, std, outliers } => {
             check.float_type("normal")?;
             let (mean, std) = (check.float(mean, "mean")?, check.non_negative(std, "std")?);
             check.fits(mean)?;
-            Generator::Normal { mean, std }
+            let outliers = outliers.as_ref().map_or(Ok(1.0), |o| check.float(o, "outliers"))?;
+            check.ensure(outliers >= 1.0, || {
+                format!("`outliers` multiplies one element of a thousand and is at least 1, not {outliers}")
+            })?;
+            Generator::Normal { mean, std, outliers }
         }
         GeneratorKind::Uniform { lo, hi } => {
             check.float_type("uniform")?;

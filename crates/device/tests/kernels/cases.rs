@@ -103,7 +103,11 @@ pub(crate) fn slot(buffers: &mut [Vec<u8>]) -> SlotBuffers<'_> {
 }
 
 pub(crate) fn normal() -> Generator {
-    Generator::Normal { mean: 0.25, std: 1.5 }
+    Generator::Normal { mean: 0.25, std: 1.5, outliers: 1.0 }
+}
+
+pub(crate) fn with_outliers() -> Generator {
+    Generator::Normal { mean: 1.0, std: 1.0, outliers: 20.0 }
 }
 
 pub(crate) fn uniform() -> Generator {

@@ -62,10 +62,10 @@ fn shapes() -> impl Strategy<Value = Vec<i64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn fills_are_the_twins(shape in shapes(), seed in any::<u64>(), layout in 0u64..1000, which in 0usize..2) {
+    fn fills_are_the_twins(shape in shapes(), seed in any::<u64>(), layout in 0u64..1000, which in 0usize..3) {
         for dtype in FLOATS {
             for distribution in DISTRIBUTIONS {
-                let generator = if which == 0 { normal() } else { uniform() };
+                let generator = [normal(), uniform(), with_outliers()][which].clone();
                 let c = case(vec![strided(tensor(dtype, &shape, generator), layout)]);
                 let Some((kernels, twin)) = both(&c, content(distribution, seed)) else { return Ok(()) };
                 prop_assert!(kernels == twin, "{} {:?} {:?}", dtype, distribution, c.tensors[0]);

@@ -17,7 +17,7 @@ pub(super) enum Base {
 impl Base {
     pub(super) fn of(tensor: &TensorCase) -> Result<Self, ContentError> {
         let base = match tensor.generator {
-            Some(Generator::Normal { mean, std }) => Self::Normal { mean, std },
+            Some(Generator::Normal { mean, std, .. }) => Self::Normal { mean, std },
             Some(Generator::Quantised { std, .. }) => Self::Normal { mean: 0.0, std },
             Some(Generator::Uniform { lo, hi }) => Self::Uniform { lo, hi },
             _ => return Err(ContentError::misuse(tensor, "its generator draws no real numbers")),
@@ -179,7 +179,7 @@ impl Floats {
                 let choice = Pcg64::for_tensor(content.seed, index, Purpose::Stress);
                 Plan::new(tensor, family, choice, &mut draws)
             }
-            _ => Plan::Nominal,
+            _ => Plan::nominal(tensor, Pcg64::for_tensor(content.seed, index, Purpose::Stress)),
         };
         Ok(Self { draws, plan, position: 0 })
     }

@@ -25,6 +25,7 @@ pub(super) enum Plan {
         block: usize,
         at: usize,
         factor: f64,
+        factors: Factors,
         len: usize,
         cap: f64,
     },
@@ -65,7 +66,39 @@ pub(super) enum Plan {
     },
 }
 
+/// What outliers are multiplied by: `from` and up to `span` more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Factors {
+    pub from: f64,
+    pub span: f64,
+}
+
+impl Factors {
+    /// Those of the stress family.
+    pub(super) const STRESS: Self = Self { from: 20.0, span: 80.0 };
+
+    /// Those of a tensor whose generator asks for outliers.
+    pub(super) fn nominal(tensor: &TensorCase) -> Option<Self> {
+        match tensor.generator {
+            Some(Generator::Normal { outliers, .. }) if outliers > 1.0 => {
+                Some(Self { from: outliers, span: 0.0 })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Plan {
+    /// What the generator itself says.
+    pub(super) fn nominal(tensor: &TensorCase, choice: Pcg64) -> Self {
+        Factors::nominal(tensor).map_or(Self::Nominal, |factors| Self::outliers(tensor, choice, factors))
+    }
+
+    fn outliers(tensor: &TensorCase, choice: Pcg64, factors: Factors) -> Self {
+        let (len, cap) = (tensor.len(), tensor.extreme.min(tensor.dtype.max_finite()));
+        Self::Outliers { choice, block: usize::MAX, at: 0, factor: 1.0, factors, len, cap }
+    }
+
     pub(super) fn new(tensor: &TensorCase, family: Stress, mut choice: Pcg64, draws: &mut Draws) -> Self {
         let base = draws.base();
         let len = tensor.len();
@@ -73,7 +106,7 @@ impl Plan {
         let cap = tensor.extreme.min(tensor.dtype.max_finite());
         match family {
             Stress::Scaled => Self::Scaled { factor: scale_factor(tensor, base, cap, &mut choice) },
-            Stress::Outliers => Self::Outliers { choice, block: usize::MAX, at: 0, factor: 1.0, len, cap },
+            Stress::Outliers => Self::outliers(tensor, choice, Factors::STRESS),
             Stress::Structured => match choice.below(5) {
                 0 => {
                     let mut rows = vec![0.0; row.min(LONGEST_ROW) * (1 + choice.below(4) as usize)];
@@ -102,7 +135,7 @@ impl Plan {
                 draws.fill(out);
                 out.iter_mut().for_each(|x| *x *= *factor);
             }
-            Self::Outliers { choice, block, at, factor, len, cap } => {
+            Self::Outliers { choice, block, at, factor, factors, len, cap } => {
                 draws.fill(out);
                 let mut index = position;
                 while index < position + out.len() {
@@ -110,7 +143,7 @@ impl Plan {
                         *block = index / OUTLIER_BLOCK;
                         let start = *block * OUTLIER_BLOCK;
                         *at = start + choice.below((*len - start).min(OUTLIER_BLOCK) as u64) as usize;
-                        *factor = 20.0 + 80.0 * choice.unit();
+                        *factor = factors.from + factors.span * choice.unit();
                     }
                     if let Some(x) = at.checked_sub(position).and_then(|i| out.get_mut(i)) {
                         // Never smaller than it was: a cap below the bulk means no outliers.

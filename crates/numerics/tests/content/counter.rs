@@ -31,7 +31,10 @@ fn stress_tensor(dtype: DType, shape: &[i64], generator: Generator, extreme: f64
 #[test]
 fn normals_and_uniforms_have_their_moments() {
     for dtype in FLOATS {
-        let v = draw(tensor("t", dtype, &[100_001], Generator::Normal { mean: 0.5, std: 2.0 }), nominal(3));
+        let v = draw(
+            tensor("t", dtype, &[100_001], Generator::Normal { mean: 0.5, std: 2.0, outliers: 1.0 }),
+            nominal(3),
+        );
         let n = v.len() as f64;
         let mean = v.iter().sum::<f64>() / n;
         let std = (v.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
@@ -151,6 +154,24 @@ fn outliers_are_few_and_far() {
         assert_eq!(ratios.len() as i64, (n + 999) / 1000, "{n}");
         assert!(ratios.iter().all(|r| (19.9..100.1).contains(r)));
         assert!(v.iter().all(|&x| x <= 150.0));
+    }
+}
+
+#[test]
+fn a_generator_has_the_outliers_it_asks_for() {
+    for (n, cap) in [(1, 1e4), (1001, 1e4), (50_000, 1e4), (50_000, 30.0)] {
+        let t = |outliers| {
+            let generator = Generator::Normal { mean: 2.0, std: 0.125, outliers };
+            stress_tensor(DType::F64, &[n], generator, cap)
+        };
+        let (plain, v) = (draw(t(1.0), nominal(7)), draw(t(20.0), nominal(7)));
+        let far: Vec<(&f64, &f64)> = v.iter().zip(&plain).filter(|(a, b)| a != b).collect();
+        assert_eq!(far.len() as i64, (n + 999) / 1000, "{n}");
+        assert!(far.iter().all(|(a, b)| **a == (**b * 20.0).min(cap)), "{far:?}");
+        // A stress family has its own.
+        for family in FAMILIES {
+            assert_eq!(draw(t(1.0), stressed(family, 7)), draw(t(20.0), stressed(family, 7)));
+        }
     }
 }
 
@@ -284,7 +305,12 @@ fn every_content_is_what_it_was() {
     let mut hasher = blake3::Hasher::new();
     for dtype in FLOATS {
         for distribution in FAMILIES.map(|f| stressed(f, 3)).into_iter().chain([nominal(4)]) {
-            let t = stress_tensor(dtype, &[9, 333], Generator::Normal { mean: 0.25, std: 1.5 }, 60.0);
+            let t = stress_tensor(
+                dtype,
+                &[9, 333],
+                Generator::Normal { mean: 0.25, std: 1.5, outliers: 1.0 },
+                60.0,
+            );
             let u = stress_tensor(dtype, &[9, 333], Generator::Uniform { lo: -0.7, hi: 1.9 }, 60.0);
             for seed in 0..12 {
                 let content = Content { seed, ..distribution };

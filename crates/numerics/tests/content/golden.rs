@@ -23,7 +23,12 @@ fn contents() -> Vec<(String, String)> {
         if dtype.is_float() {
             add(
                 &format!("normal {name}"),
-                vec![tensor("t", dtype, &[9, 333], Generator::Normal { mean: 0.25, std: 1.5 })],
+                vec![tensor(
+                    "t",
+                    dtype,
+                    &[9, 333],
+                    Generator::Normal { mean: 0.25, std: 1.5, outliers: 1.0 },
+                )],
                 nominal(1),
             );
             add(

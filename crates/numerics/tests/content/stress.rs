@@ -84,6 +84,25 @@ fn outliers_are_few_and_far() {
 }
 
 #[test]
+fn a_generator_has_the_outliers_it_asks_for() {
+    for (n, cap) in [(1, 1e4), (1001, 1e4), (50_000, 1e4), (50_000, 30.0)] {
+        let c = |outliers| {
+            let generator = Generator::Normal { mean: 2.0, std: 0.125, outliers };
+            stress_case(DType::F64, &[n], generator, cap)
+        };
+        let of = |outliers| values(&c(outliers), &filled(&c(outliers), nominal(7)).unwrap(), "t");
+        let (plain, v) = (of(1.0), of(20.0));
+        let far: Vec<(&f64, &f64)> = v.iter().zip(&plain).filter(|(a, b)| a != b).collect();
+        assert_eq!(far.len() as i64, (n + 999) / 1000, "{n}");
+        assert!(far.iter().all(|(a, b)| **a == (**b * 20.0).min(cap)), "{far:?}");
+        // A stress family has its own.
+        for family in [Stress::Scaled, Stress::Outliers, Stress::Structured, Stress::Extremes] {
+            assert_eq!(draw(&c(1.0), family, 7), draw(&c(20.0), family, 7));
+        }
+    }
+}
+
+#[test]
 fn structured_has_five_kinds() {
     let (rows, row) = (64usize, 48usize);
     let c = stress_case(DType::F32, &[rows as i64, row as i64], Generator::Uniform { lo: 0.5, hi: 1.5 }, 0.0);

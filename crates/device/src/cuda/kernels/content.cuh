@@ -68,7 +68,7 @@ KS_FN double ks_value(const ks_plan &p, const ks_cell *table, u64 i) {
         double x = ks_draw(p, table, i);
         u64 block = i / 1000, start = block * 1000;
         if (i != start + ks_below(ks_choice(p, 2 * block), ks_least(p.len - start, 1000))) return x;
-        double factor = 20.0 + 80.0 * ks_unit(ks_choice(p, 2 * block + 1));
+        double factor = p.p1 + p.p2 * ks_unit(ks_choice(p, 2 * block + 1));
         double magnitude = ks_abs(x), most = ks_max(magnitude, p.p0), far = magnitude * factor;
         far = far < most ? far : most;
         return x < 0.0 ? -far : far;

@@ -1,7 +1,7 @@
 //! How one tensor's values are made from their index: the twin of `content.cuh` in the device crate.
 
 use super::super::floats::Base;
-use super::super::plan::{scale_factor, smallest_normal};
+use super::super::plan::{Factors, scale_factor, smallest_normal};
 use super::super::{Content, ContentError, Distribution};
 use crate::codec::smallest_subnormal;
 use crate::normal::Normals;
@@ -84,10 +84,15 @@ impl Plan {
     /// The generator draws none, or cannot fill the tensor's type.
     pub fn new(tensor: &TensorCase, content: Content, index: usize) -> Result<Self, ContentError> {
         let mut plan = Self::nominal(tensor, content.seed, index, Purpose::Values)?;
-        if let Distribution::Stress(family) = content.distribution
-            && tensor.stress.contains(&family)
-        {
-            plan.stress(tensor, family, content.seed, index)?;
+        match content.distribution {
+            Distribution::Stress(family) if tensor.stress.contains(&family) => {
+                plan.stress(tensor, family, content.seed, index)?;
+            }
+            _ => {
+                if let Some(factors) = Factors::nominal(tensor) {
+                    plan.outliers(tensor, factors);
+                }
+            }
         }
         Ok(plan)
     }
@@ -119,6 +124,11 @@ impl Plan {
         })
     }
 
+    fn outliers(&mut self, tensor: &TensorCase, factors: Factors) {
+        self.family = Family::Outliers;
+        self.p = [tensor.extreme.min(tensor.dtype.max_finite()), factors.from, factors.span];
+    }
+
     fn stress(
         &mut self,
         tensor: &TensorCase,
@@ -136,10 +146,7 @@ impl Plan {
                 self.family = Family::Scaled;
                 self.p[0] = scale_factor(tensor, base, cap, &mut choice);
             }
-            Stress::Outliers => {
-                self.family = Family::Outliers;
-                self.p[0] = cap;
-            }
+            Stress::Outliers => self.outliers(tensor, Factors::STRESS),
             Stress::Structured => match choice.below(5) {
                 0 => {
                     self.family = Family::Rows;
@@ -263,7 +270,7 @@ impl Plan {
                 if i != start + below(self.choices.bits(2 * block), here) {
                     return x;
                 }
-                let factor = 20.0 + 80.0 * unit(self.choices.bits(2 * block + 1));
+                let factor = p1 + p2 * unit(self.choices.bits(2 * block + 1));
                 // Never smaller than it was: a cap below the bulk means no outliers.
                 let far = (x.abs() * factor).min(x.abs().max(p0));
                 if x < 0.0 { -far } else { far }
