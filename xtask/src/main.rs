@@ -98,17 +98,17 @@ fn root() -> PathBuf {
 fn generate(check: bool) -> Result<(), String> {
     let mut stale = Vec::new();
     let pages = reference::pages().into_iter().map(|(name, text)| (format!("docs/reference/{name}"), text));
-    let ptx = kernels::ptx(&root())?.map(|text| (kernels::PTX.to_owned(), text));
     let tables = tables::tables(&root())?;
-    for (name, text) in pages.chain(tables).chain(ptx) {
+    let texts = pages.chain(tables).map(|(name, text)| (name, text.into_bytes()));
+    for (name, bytes) in texts.chain(kernels::files(&root())?) {
         let path = root().join(&name);
-        if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
+        if std::fs::read(&path).is_ok_and(|known| known == bytes) {
             continue;
         }
         if check {
             stale.push(name);
         } else {
-            write(&path, &text)?;
+            write(&path, &bytes)?;
         }
     }
     if stale.is_empty() {
@@ -126,6 +126,6 @@ fn convert(grid: &Path) -> Result<(), String> {
     write(&folder.join("hopper182.expected.json"), &expected)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
+    std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()))
 }

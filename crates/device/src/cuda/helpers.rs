@@ -1,8 +1,10 @@
 //! The supervisor's helper kernels, one method each: contents, poison, canaries, fingerprints, comparisons, flushes
 //! and clocks, all on device memory and in the supervisor's own context.
 //!
-//! The kernels are PTX text that the driver compiles for whatever GPU is there. Sources: `kernels/`; what decides a
-//! bit is written twice, there and in the numerics crate, and tests hold the two against each other.
+//! The kernels are PTX text that the driver compiles for whatever GPU is there, which takes it some three seconds at the
+//! first start on a machine, and where its cache is not kept at every start; so what was measured on has machine code of the same
+//! PTX beside it. Sources: `kernels/`; what decides a bit is written twice, there and in the numerics crate, and tests hold the two
+//! against each other.
 
 mod errors;
 
@@ -21,6 +23,8 @@ use kernelseek_numerics::normal;
 use std::cell::RefCell;
 
 const PTX: &str = include_str!("kernels/kernels.ptx");
+/// The same PTX compiled, by the compute capability that it runs on.
+const CUBINS: &[((u32, u32), &[u8])] = &[((9, 0), include_bytes!("kernels/kernels.sm_90.cubin"))];
 /// Threads of a block, as `KS_THREADS` in the sources.
 const THREADS: u32 = 256;
 /// Blocks a multiprocessor that are enough to keep it busy.
@@ -129,7 +133,13 @@ impl Helpers {
     /// # Errors
     /// When the driver cannot compile them (older than CUDA 11.4) or has no memory.
     pub fn load(context: &Context) -> Result<Self> {
-        let module = Module::from_ptx(PTX)?;
+        let capability = context.identity().capability;
+        let ready = CUBINS.iter().find(|(of, _)| *of == capability);
+        // A driver older than the compiler takes the PTX still.
+        let module = match ready.map(|(_, cubin)| Module::from_cubin(cubin)) {
+            Some(Ok(module)) => module,
+            Some(Err(_)) | None => Module::from_ptx(PTX)?,
+        };
         let kernels = Kernels::of(&module)?;
         let table: Vec<u64> = normal::table().into_iter().flatten().map(f64::to_bits).collect();
         let stream = Stream::new()?;
@@ -556,6 +566,20 @@ mod tests {
         ("ks_spin", &[8]),
         ("ks_fma", &[4, 4, 4, 8]),
     ];
+
+    #[test]
+    fn machine_code_is_for_the_architecture_that_it_is_chosen_for() {
+        for ((major, minor), cubin) in CUBINS {
+            assert_eq!(&cubin[..4], b"\x7fELF");
+            // e_machine of CUDA; the second byte of e_flags is the architecture.
+            assert_eq!(u16::from_le_bytes([cubin[18], cubin[19]]), 190);
+            assert_eq!(u32::from(cubin[49]), 10 * major + minor, "{:x?}", &cubin[48..52]);
+            let has = |name: &str| cubin.windows(name.len()).any(|w| w == name.as_bytes());
+            for name in NAMES {
+                assert!(has(&format!(".text.{name}\0")), "{name}");
+            }
+        }
+    }
 
     #[test]
     fn the_ptx_has_every_kernel_and_runs_on_old_drivers() {

@@ -1,4 +1,4 @@
-//! Kernels of our own: loaded from PTX, launched with typed arguments.
+//! Kernels of our own: loaded from PTX or machine code, launched with typed arguments.
 
 use super::error::{CudaError, Result, check};
 use super::stream::Stream;
@@ -30,6 +30,26 @@ impl Module {
         check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) })?;
         Ok(Self { module })
     }
+
+    /// Loads machine code: one whole cubin.
+    ///
+    /// # Errors
+    /// When it is for another architecture, or the driver is older than the compiler that made it.
+    #[expect(unsafe_code, reason = "driver call")]
+    pub fn from_cubin(cubin: &[u8]) -> Result<Self> {
+        // An ELF image says itself how long it is; its tables want to be aligned.
+        let mut words = vec![0u64; cubin.len().div_ceil(8)];
+        for (word, bytes) in words.iter_mut().zip(cubin.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        let mut module: CUmodule = std::ptr::null_mut();
+        // SAFETY: a whole image that outlives the call, which copies it; writes one handle.
+        check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, words.as_ptr().cast()) })?;
+        Ok(Self { module })
+    }
+
     /// The kernel of this name (`extern "C"` in the source).
     ///
     /// # Errors
