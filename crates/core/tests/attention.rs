@@ -173,6 +173,20 @@ fn layouts_become_the_tensors_they_promise() {
     assert_eq!(fp8.tensor("out").unwrap().dtype, DType::Bf16);
     assert_eq!(fp8.tensor("k_descale").unwrap().shape, [2, 2]);
 
+    // q, k and v: deviation and outliers where the grid names them; eight-bit caches have heavy keys and values that do not cancel.
+    let normal = |mean, std, outliers| Some(Generator::Normal { mean, std, outliers });
+    for (id, [q, k, v]) in [
+        ("H043", [normal(0.0, 1.0, 1.0), normal(0.0, 1.0, 1.0), normal(0.0, 1.0, 1.0)]),
+        ("H160", [normal(0.0, 1.0, 1.0), normal(0.0, 1.0, 20.0), normal(1.0, 1.0, 1.0)]),
+        ("H162", [normal(0.0, 1.0, 1.0), normal(0.0, 1.0, 20.0), normal(1.0, 1.0, 1.0)]),
+        ("H180", [normal(0.0, 8.0, 1.0), normal(0.0, 1.0, 20.0), normal(0.0, 1.0, 1.0)]),
+        ("H181", [normal(0.0, 1.0, 20.0), normal(0.0, 1.0, 20.0), normal(0.0, 1.0, 20.0)]),
+    ] {
+        let case = case(id);
+        let drawn = ["q", "k", "v"].map(|name| case.tensor(name).unwrap().generator.clone());
+        assert_eq!(drawn, [q, k, v], "{id}");
+    }
+
     let sink = case("H182");
     assert_eq!(sink.tensor("sink").unwrap().generator, Some(Generator::Uniform { lo: 4.0, hi: 12.0 }));
 }
