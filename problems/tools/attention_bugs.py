@@ -205,6 +205,7 @@ def main():
     parser.add_argument("--set", default="hopper182")
     parser.add_argument("--apply", type=pathlib.Path, help="write the sources into this folder and end")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other bug after so long")
+    parser.add_argument("--commit", help="commit of these sources, kept with every bug")
     parser.add_argument("--most-flops", type=float, help="only scenarios that cost no more than this")
     arguments = parser.parse_args()
     seed = (PROBLEM / "seed.cu").read_text()
@@ -245,7 +246,7 @@ def main():
             if done.returncode != 0:
                 print(f"BAD {bug.name}: {done.stderr[-2000:]}", flush=True)
                 continue
-            result = judge(bug, json.loads(done.stdout), scenarios)
+            result = {**judge(bug, json.loads(done.stdout), scenarios), "commit": arguments.commit}
             record["bugs"].append(result)
             arguments.out.write_text(json.dumps(record) + "\n")
             print(f"{'ok ' if result['ok'] else 'BAD'} {bug.name}: {result['failing']} of {result['touched']} fail, "

@@ -87,10 +87,10 @@ def confirmed(tool, scratch):
     return {**json.loads(out.read_text()), "command": shown, "wall_s": wall, "ok": done.returncode == 0}
 
 
-def planted(tool, kept, more):
+def planted(tool, kept, commit, more):
     # Beside the record: what was found stays if this is interrupted, and is gone on from.
     out = kept
-    command = ["python3", str(HERE / "attention_bugs.py"), *tool, str(out), *more]
+    command = ["python3", str(HERE / "attention_bugs.py"), *tool, str(out), "--commit", str(commit), *more]
     done, wall = run(command)
     sys.stdout.write(done.stdout)
     if not out.exists():
@@ -133,7 +133,7 @@ def main():
             "hopper182": lambda: evaluated(tool, []),
             "check": lambda: checked(tool),
             "confirm": lambda: confirmed(tool, scratch),
-            "bugs": lambda: planted(tool, arguments.out.resolve().with_suffix(".bugs.json"), shlex.split(arguments.bugs)),
+            "bugs": lambda: planted(tool, arguments.out.resolve().with_suffix(".bugs.json"), commit, shlex.split(arguments.bugs)),
         }
         for stage in arguments.stages.split(","):
             made = make[stage]()

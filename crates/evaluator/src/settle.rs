@@ -19,8 +19,9 @@ use kernelseek_numerics::content::{Content, Distribution};
 const NEAR_MISS: f64 = 1000.0;
 /// Contents that widen a yardstick.
 const WIDER: usize = 32;
-/// Widenings in vain after which no other is made: a candidate that was off after each of them is wrong, and over a large grid
-/// they take longer than everything else.
+/// Widenings in vain after which no other is made. Each of those scenarios fails by a yardstick that was widened, so the verdict is
+/// FAIL whatever the others say; all that a further one could do is take a scenario off the list. Over a large grid they would
+/// take longer than everything else.
 const FUTILE: usize = 4;
 
 impl Measurer<'_> {
