@@ -134,10 +134,50 @@ fn planted(record: &Value, rows: &mut Vec<(String, String)>) {
     }
 }
 
+/// Bug by bug: in how many of the scenarios that it may touch it was found.
+pub(crate) fn bugs(record: &Value) -> String {
+    let all = &record["bugs"];
+    let mut out = "| planted | scenarios that it may touch | fail | others that fail | what is off |\n|---|---|---|---|---|\n".to_owned();
+    for bug in list(&all["bugs"]) {
+        let number = |key: &str| bug[key].as_u64().unwrap_or(0);
+        let off: Vec<&str> = list(&bug["tensors"]).iter().filter_map(Value::as_str).collect();
+        out.push_str(&format!(
+            "| {} | {} | {} | {} | {} |\n",
+            bug["does"].as_str().unwrap_or("?"),
+            number("touched"),
+            number("failing"),
+            list(&bug["elsewhere"]).len(),
+            if off.is_empty() { "nothing".to_owned() } else { off.join(", ") }
+        ));
+    }
+    let evaluated = list(&all["bugs"]).iter().filter_map(|b| b["evaluated"].as_u64()).max().unwrap_or(0);
+    let mut commits: Vec<&str> = list(&all["bugs"]).iter().filter_map(|b| b["commit"].as_str()).collect();
+    commits.sort_unstable();
+    commits.dedup();
+    out.push_str(&format!("\nOn {evaluated} scenarios of the grid, untimed; commit {}.\n", commits.join(", ")));
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn bugs_stand_one_in_a_row() {
+        let record = json!({"bugs": {"bugs": [
+            {"does": "no mask", "touched": 3, "failing": 2, "elsewhere": [], "tensors": ["lse", "out"], "evaluated": 9, "commit": "b"},
+            {"does": "rounding", "touched": 0, "failing": 1, "elsewhere": ["H1"], "tensors": [], "evaluated": 8, "commit": "a"},
+        ]}});
+        let text = bugs(&record);
+        for part in [
+            "| no mask | 3 | 2 | 0 | lse, out |",
+            "| rounding | 0 | 1 | 1 | nothing |",
+            "\nOn 9 scenarios of the grid, untimed; commit a, b.\n",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
 
     #[test]
     fn a_record_becomes_a_table() {

@@ -66,7 +66,8 @@ fn attention(root: &Path) -> Result<Option<(String, String)>, String> {
     let Ok(record) = std::fs::read(root.join(RECORD)) else { return Ok(None) };
     let record: Value = serde_json::from_slice(&record).map_err(|e| format!("{RECORD}: {e}"))?;
     let text = std::fs::read_to_string(root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))?;
-    Ok(Some((PAGE.to_owned(), placed(&text, "attention", &attention_table::markdown(&record)))))
+    let text = placed(&text, "attention", &attention_table::markdown(&record));
+    Ok(Some((PAGE.to_owned(), placed(&text, "attention bugs", &attention_table::bugs(&record)))))
 }
 
 /// What a profiler says to the ratios of the improved candidates.
