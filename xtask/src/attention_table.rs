@@ -154,7 +154,10 @@ pub(crate) fn bugs(record: &Value) -> String {
     let mut commits: Vec<&str> = list(&all["bugs"]).iter().filter_map(|b| b["commit"].as_str()).collect();
     commits.sort_unstable();
     commits.dedup();
-    out.push_str(&format!("\nOn {evaluated} scenarios of the grid, untimed; commit {}.\n", commits.join(", ")));
+    out.push_str(&format!(
+        "\nOn {evaluated} scenarios of the grid, untimed; commit {}.\n",
+        commits.join(", ")
+    ));
     out
 }
 
