@@ -90,7 +90,8 @@ def confirmed(tool, scratch):
 def planted(tool, kept, commit, more):
     # Beside the record: what was found stays if this is interrupted, and is gone on from.
     out = kept
-    command = ["python3", str(HERE / "attention_bugs.py"), *tool, str(out), "--commit", str(commit), *more]
+    of = ["--commit", commit] if commit else []
+    command = ["python3", str(HERE / "attention_bugs.py"), *tool, str(out), *of, *more]
     done, wall = run(command)
     sys.stdout.write(done.stdout)
     if not out.exists():
