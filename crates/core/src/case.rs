@@ -48,19 +48,6 @@ pub enum Stress {
     Extremes,
 }
 
-const fn no_outliers() -> f64 {
-    1.0
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    clippy::float_cmp,
-    reason = "as serde calls it; 1 is what stands for none"
-)]
-fn is_one(x: &f64) -> bool {
-    *x == 1.0
-}
-
 /// How the content of one tensor is drawn. All parameters are concrete numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -71,9 +58,9 @@ pub enum Generator {
         mean: f64,
         /// Standard deviation.
         std: f64,
-        /// One element of every thousand is multiplied by this, up to the tensor's `extreme`; 1 for none.
-        #[serde(default = "no_outliers", skip_serializing_if = "is_one")]
-        outliers: f64,
+        /// What one element of every thousand is multiplied by, up to the tensor's `extreme`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outliers: Option<f64>,
     },
     /// Independent uniform draws from `[lo, hi)`.
     Uniform {

@@ -156,10 +156,19 @@ fn generator(
             check.float_type("normal")?;
             let (mean, std) = (check.float(mean, "mean")?, check.non_negative(std, "std")?);
             check.fits(mean)?;
-            let outliers = outliers.as_ref().map_or(Ok(1.0), |o| check.float(o, "outliers"))?;
-            check.ensure(outliers >= 1.0, || {
-                format!("`outliers` multiplies one element of a thousand and is at least 1, not {outliers}")
-            })?;
+            let outliers = match outliers {
+                None => None,
+                Some(expression) => match resolver.value(expression, "outliers")? {
+                    Value::Null => None,
+                    _ => {
+                        let factor = check.float(expression, "outliers")?;
+                        check.ensure(factor >= 1.0, || {
+                            format!("`outliers` multiplies one element of a thousand and is at least 1, not {factor}")
+                        })?;
+                        Some(factor)
+                    }
+                },
+            };
             Generator::Normal { mean, std, outliers }
         }
         GeneratorKind::Uniform { lo, hi } => {

@@ -22,24 +22,25 @@ impl Module {
     ///
     /// # Errors
     /// When the driver does not take it.
-    #[expect(unsafe_code, reason = "driver call")]
     pub fn from_ptx(ptx: &str) -> Result<Self> {
         let text = CString::new(ptx).map_err(|_| CudaError::NoDevice("PTX with a NUL byte".into()))?;
-        let mut module: CUmodule = std::ptr::null_mut();
-        // SAFETY: a NUL-terminated image; writes one handle.
-        check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) })?;
-        Ok(Self { module })
+        Self::load(text.as_bytes_with_nul())
     }
 
     /// Loads machine code: one whole cubin.
     ///
     /// # Errors
     /// When it is for another architecture, or the driver is older than the compiler that made it.
-    #[expect(unsafe_code, reason = "driver call")]
     pub fn from_cubin(cubin: &[u8]) -> Result<Self> {
-        // An ELF image says itself how long it is; its tables want to be aligned.
-        let mut words = vec![0u64; cubin.len().div_ceil(8)];
-        for (word, bytes) in words.iter_mut().zip(cubin.chunks(8)) {
+        Self::load(cubin)
+    }
+
+    /// `image` says itself where it ends: text at its NUL, a cubin in its header.
+    #[expect(unsafe_code, reason = "driver call")]
+    fn load(image: &[u8]) -> Result<Self> {
+        // The tables of a cubin want to be aligned, which what lies in a binary need not be.
+        let mut words = vec![0u64; image.len().div_ceil(8)];
+        for (word, bytes) in words.iter_mut().zip(image.chunks(8)) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_ne_bytes(whole);

@@ -103,11 +103,11 @@ pub(crate) fn slot(buffers: &mut [Vec<u8>]) -> SlotBuffers<'_> {
 }
 
 pub(crate) fn normal() -> Generator {
-    Generator::Normal { mean: 0.25, std: 1.5, outliers: 1.0 }
+    Generator::Normal { mean: 0.25, std: 1.5, outliers: None }
 }
 
 pub(crate) fn with_outliers() -> Generator {
-    Generator::Normal { mean: 1.0, std: 1.0, outliers: 20.0 }
+    Generator::Normal { mean: 1.0, std: 1.0, outliers: Some(20.0) }
 }
 
 pub(crate) fn uniform() -> Generator {

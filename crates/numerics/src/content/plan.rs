@@ -80,9 +80,7 @@ impl Factors {
     /// Those of a tensor whose generator asks for outliers.
     pub(super) fn nominal(tensor: &TensorCase) -> Option<Self> {
         match tensor.generator {
-            Some(Generator::Normal { outliers, .. }) if outliers > 1.0 => {
-                Some(Self { from: outliers, span: 0.0 })
-            }
+            Some(Generator::Normal { outliers, .. }) => outliers.map(|from| Self { from, span: 0.0 }),
             _ => None,
         }
     }

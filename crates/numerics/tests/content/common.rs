@@ -88,5 +88,5 @@ pub(crate) fn values(case: &Case, buffers: &[Vec<u8>], name: &str) -> Vec<f64> {
 }
 
 pub(crate) fn normal() -> Generator {
-    Generator::Normal { mean: 0.0, std: 1.0, outliers: 1.0 }
+    Generator::Normal { mean: 0.0, std: 1.0, outliers: None }
 }

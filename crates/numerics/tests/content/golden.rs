@@ -27,7 +27,7 @@ fn contents() -> Vec<(String, String)> {
                     "t",
                     dtype,
                     &[9, 333],
-                    Generator::Normal { mean: 0.25, std: 1.5, outliers: 1.0 },
+                    Generator::Normal { mean: 0.25, std: 1.5, outliers: None },
                 )],
                 nominal(1),
             );
