@@ -207,7 +207,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other bug after so long")
     parser.add_argument("--commit", help="commit of these sources, kept with every bug")
     parser.add_argument("--most-flops", type=float, help="only scenarios that cost no more than this")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args() # options may stand before BUG
     seed = (PROBLEM / "seed.cu").read_text()
     lines = (PROBLEM / "hopper182.jsonl").read_text().splitlines()
     scenarios = {s["id"]: s for s in map(json.loads, lines)}
@@ -223,6 +223,9 @@ def main():
     record = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"bugs": []}
     known = {b["bug"] for b in record["bugs"]}
     named = {b.name: b for b in BUGS}
+    unknown = [name for name in arguments.bug if name not in named]
+    if unknown:
+        parser.error(f"no bug is called {', '.join(unknown)}; there are {', '.join(named)}")
     wanted = [named[name] for name in arguments.bug or named if name not in known]
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Makes the record of the attention problem on a machine with a GPU: what its reference, its seed and its grid are worth.
 
-    python3 problems/tools/record_attention.py kernelseek OUT.json [--stages check,smoke,core26,hopper182,confirm,bugs]
+    python3 problems/tools/record_attention.py kernelseek OUT.json [--stages smoke,smoke_again,check,core26,hopper182,confirm,bugs]
 
     smoke, core26, hopper182   the seed evaluated against itself (`eval --quick` of the smoke set; the others as they are)
+    smoke_again                as smoke: whether a first run on a machine takes longer
     check                      `kernelseek check`: trivial answers, precision model, the seed's tie with itself
     confirm                    `confirm_attention.py`: against float64, torch and the CPU's reference; on two held-out twins of the grid
     bugs                       `attention_bugs.py`
 
-Every stage replaces what OUT had of it, so that a record is made in several calls; each says which commit it is of. Ends with 1 if
+The sets are evaluated after `check`, which calibrates the seed where nothing was kept: once for a seed and a machine, and on the
+whole grid as long as an evaluation. Every stage replaces what OUT had of it, so that a record is made in several calls; each says which commit it is of. Ends with 1 if
 a stage misses what it shows.
 """
 
@@ -25,7 +27,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROBLEM = "problems/cuda/attention_forward"
-STAGES = ["check", "smoke", "core26", "hopper182", "confirm", "bugs"]
+STAGES = ["smoke", "smoke_again", "check", "core26", "hopper182", "confirm", "bugs"]
 TWINS = (7, 8)
 
 
@@ -130,6 +132,7 @@ def main():
         scratch = pathlib.Path(scratch)
         make = {
             "smoke": lambda: evaluated(tool, ["--quick"]),
+            "smoke_again": lambda: evaluated(tool, ["--quick"]),
             "core26": lambda: evaluated(tool, ["--set", "core26"]),
             "hopper182": lambda: evaluated(tool, []),
             "check": lambda: checked(tool),

@@ -108,9 +108,10 @@ fn checked(record: &Value, rows: &mut Vec<(String, String)>) {
 
 fn evaluated(record: &Value, rows: &mut Vec<(String, String)>) {
     for (key, what) in [
-        ("hopper182", "the seed evaluated against itself: `hopper182`"),
+        ("hopper182", "the seed, calibrated, evaluated against itself: `hopper182`"),
         ("core26", "`core26`"),
-        ("smoke", "`--quick` (the smoke set)"),
+        ("smoke", "`--quick` (the smoke set), nothing kept from before but what was built"),
+        ("smoke_again", "the same again"),
     ] {
         let of = &record[key];
         let (Some(seconds), Some(word)) = (of["seconds"].as_f64(), of["word"].as_str()) else { continue };
